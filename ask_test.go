@@ -35,7 +35,7 @@ func TestTargetOfScale(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	served := types.Served(schema.GroupKind{Group: "example.com", Kind: "Set"})
+	served := types.ServedVersions(schema.GroupKind{Group: "example.com", Kind: "Set"})
 	if want := []string{"v10", "v2", "v1", "v1beta1"}; !slices.Equal(served, want) {
 		t.Errorf("served are %q, want %q", served, want)
 	}

@@ -15,7 +15,7 @@ func (r *run) makeMutation(in *invocation, index int, v *versioned, told *explai
 		return r.mutateOne(in, index, v, told)
 	}
 	outcome := eval.Outcome{Expression: in.hook.Mutations[index], Index: index}
-	items, cost, err := eval.ForEach(r.ctx, in.hook.Program, index, r.mutationValues(in, v))
+	items, cost, err := eval.ItemsOf(r.ctx, in.hook.Program, index, r.mutationValues(in, v))
 	if outcome.Cost = cost; err != nil {
 		outcome.Expression = in.hook.Lists[index]
 		outcome.Verdict, outcome.Message, outcome.Err = eval.Error, err.Error(), err
@@ -32,7 +32,7 @@ func (r *run) makeMutation(in *invocation, index int, v *versioned, told *explai
 			patches[item.String()], told.Patch = told.Patch, nil
 		}
 		if o.Verdict == eval.Admit {
-			if spent := eval.Spent(outcome.Cost); spent != nil {
+			if spent := eval.CheckSpent(outcome.Cost); spent != nil {
 				o.Verdict, o.Err = eval.Error, spent
 			}
 		}

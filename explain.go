@@ -21,7 +21,7 @@ func (e *Engine) Explain(ctx context.Context, p *Prepared, how explain.Options) 
 		return nil, err
 	}
 	if how.Trace != nil || how.Observe != nil {
-		ctx = compile.Listening(ctx, asked.listener(how))
+		ctx = compile.WithListener(ctx, asked.listener(how))
 	}
 	if how.MutatingOnly {
 		return asked.Mutate(ctx, p)

@@ -73,8 +73,8 @@ func (h *hook) rule(o *eval.Outcome) *policy.Validation {
 
 // byObject reports that a selector of the policy or of a binding, or a match condition, looks at the object.
 func (h *hook) byObject() bool {
-	return len(h.MatchConditions) > 0 || h.criteria.ByLabels() ||
-		slices.ContainsFunc(h.bindings, func(b *compiledBinding) bool { return b.criteria.ByLabels() })
+	return len(h.MatchConditions) > 0 || h.criteria.DependsOnLabels() ||
+		slices.ContainsFunc(h.bindings, func(b *compiledBinding) bool { return b.criteria.DependsOnLabels() })
 }
 
 // holdParam returns a param as the server's informers hold it. Params of built-in kinds drop managedFields.
@@ -97,7 +97,7 @@ const DefaultParam = "defaultParams"
 
 // paramName is the name of a param in messages and outcomes.
 func (h *hook) paramName(param map[string]any) string {
-	if h.defaults != nil && tree.Same(param, h.defaults) {
+	if h.defaults != nil && tree.IsSame(param, h.defaults) {
 		return DefaultParam
 	}
 	return tree.Object(param).Path()

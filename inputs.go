@@ -231,7 +231,7 @@ func (r *inputs) inVersion(kind schema.GroupVersionKind) (*versioned, error) {
 		}
 		*object = converted
 	}
-	if kind == r.Kind && r.normal.Of(r.Object) {
+	if kind == r.Kind && r.normal.IsAbout(r.Object) {
 		v.normal = r.normal
 	}
 	r.objects = append(r.objects, v)
@@ -240,7 +240,7 @@ func (r *inputs) inVersion(kind schema.GroupVersionKind) (*versioned, error) {
 
 // show returns one of the two objects as expressions of validating policies see it.
 func (v *versioned) show(i int, current map[string]any) ref.Val {
-	if shown := &v.values[i]; tree.Same(shown.tree, current) {
+	if shown := &v.values[i]; tree.IsSame(shown.tree, current) {
 		return shown.value
 	}
 	v.values[i] = shownValue{tree: current}
@@ -255,7 +255,7 @@ func inForm(tree map[string]any, t *shape.Type, form eval.Form) ref.Val {
 	if form == eval.Plain {
 		return eval.Value(tree, form)
 	}
-	return eval.Typed(tree, t)
+	return eval.ToTyped(tree, t)
 }
 
 // fill makes values those for the expressions of one invocation of a validating policy.

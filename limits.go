@@ -25,7 +25,7 @@ type MemoryPool struct{ pool bound.Pool }
 func NewMemoryPool(bytes int64) *MemoryPool { return &MemoryPool{bound.Pool{Bytes: bytes}} }
 
 // Taken returns how many bytes of it are in use.
-func (p *MemoryPool) Taken() int64 { return p.pool.Taken() }
+func (p *MemoryPool) Taken() int64 { return p.pool.Usage() }
 
 // ServedLimits are those of a server without more memory than a Pod of celgate has, without a pool.
 func ServedLimits() Limits {

@@ -336,7 +336,7 @@ func (r *run) writeBack(last *versioned, touched []*versioned) error {
 	r.decision.Object, r.sharesLabels = object, last.normal.SharesLabels
 	// What one policy made of the object of the request is known to differ from it.
 	c := r.decision.Changes
-	known := len(c) == 1 && tree.Same(c[0].Before, r.Object) && tree.Same(c[0].After, object)
+	known := len(c) == 1 && tree.IsSame(c[0].Before, r.Object) && tree.IsSame(c[0].After, object)
 	r.decision.Mutated = r.decision.Mutated || known || !tree.Equal(object, r.Object)
 	return nil
 }

@@ -61,7 +61,7 @@ func empty(opts Options) (*Engine, error) {
 		index: &hookIndex{}, merger: &merge.Merger{}, watched: &watchedPolicies{}, customs: &registry.Customs{},
 		policies: map[policy.Ref]*policy.Policy{},
 	}
-	known := quirks.Of(e.minor)
+	known := quirks.SetOf(e.minor)
 	if known.Has(quirks.PatchReflectedValue) {
 		e.typed = eval.Reflected
 	}
@@ -267,7 +267,7 @@ func (e *Engine) staticKnown(set *policy.Set) error {
 	if i < 0 || e.knowsStatic() {
 		return nil
 	}
-	return fmt.Errorf("%s: %w", set.Policies[i].Ref(), quirks.NoStatic(e.minor))
+	return fmt.Errorf("%s: %w", set.Policies[i].Ref(), quirks.CheckStatic(e.minor))
 }
 
 // compiledOf returns what the engine has compiled of a policy, and whether it has checked it.

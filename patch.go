@@ -149,7 +149,7 @@ func (r *run) namingStruct(err error, in *invocation, v *versioned, inputs eval.
 		{inputs.Object, v.typ}, {inputs.OldObject, v.typ}, {inputs.Params, param},
 		{inputs.Request.Resolve(), requestType}, {inputs.Namespace.Resolve(), r.engine.types.Type(namespaceKind)},
 	} {
-		found := typeOf(eval.Shown(input.value), input.typ, reflected.Members)
+		found := typeOf(eval.TreeOf(input.value), input.typ, reflected.Members)
 		if found != nil && found.Kind == shape.Struct && found.Name != "" {
 			return fmt.Errorf("%w: type conversion error from struct type %s to %s", eval.ErrNotJSON,
 				path.Base(found.Name), reflected.To)
@@ -165,7 +165,7 @@ func typeOf(in any, t *shape.Type, wanted map[string]any) *shape.Type {
 	}
 	switch in := in.(type) {
 	case map[string]any:
-		if tree.Same(in, wanted) {
+		if tree.IsSame(in, wanted) {
 			return t
 		}
 		for name, member := range in {
@@ -214,7 +214,7 @@ func (r *run) applyConfiguration(in *invocation, v *versioned, patch map[string]
 	var merged map[string]any
 	var err error
 	if in.hook.Kind == policy.Admission {
-		merged, err = r.engine.merger.Own(v.object, patch, t, func(patched map[string]any) (map[string]any, error) {
+		merged, err = r.engine.merger.ApplyOwn(v.object, patch, t, func(patched map[string]any) (map[string]any, error) {
 			normal, err := v.normal.Continue(patched, r.engine.types, v.kind)
 			return normal.Object, err
 		})

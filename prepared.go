@@ -56,7 +56,7 @@ func (e *Engine) Prepare(ctx context.Context, req *Request) (*Prepared, error) {
 		return nil, err
 	}
 	p := &Prepared{request: *req, refusal: e.lifecycleRefusal(ctx, req)}
-	if text := prepare.Deprecated(e.types.Resource(req.Resource), e.minor); text != "" {
+	if text := prepare.DeprecationWarning(e.types.Resource(req.Resource), e.minor); text != "" {
 		p.warnings = append(p.warnings, text)
 	}
 	if req.Object == nil && req.OldObject == nil {

@@ -13,7 +13,7 @@ type Quirk struct {
 
 // Quirks returns the defects that a minor such as "1.37" has, sorted by ID.
 func Quirks(minor string) []Quirk {
-	has := quirks.Of(minor)
+	has := quirks.SetOf(minor)
 	var all []Quirk
 	for _, q := range quirks.All {
 		if has.Has(q.ID) {

@@ -31,7 +31,7 @@ func (e *Engine) register(req *Request, object map[string]any, sharesLabels bool
 	next := *req
 	in := e.input(req)
 	in.Object, in.SharesLabels = object, sharesLabels
-	next.Object = prepare.ForValidation(in)
+	next.Object = prepare.PrepareValidation(in)
 	if next.Name == "" && req.Operation == Create {
 		next.Name = tree.Object(next.Object).Name()
 	}
@@ -75,7 +75,7 @@ func (e *Engine) invalid(ctx context.Context, req *Request, resource *schema.Res
 		}
 		return nil, nil
 	}
-	custom, err := e.customs.Of(resource)
+	custom, err := e.customs.CustomOf(resource)
 	switch {
 	case err != nil:
 		return nil, err

@@ -107,7 +107,7 @@ func (re *reinvocation) require() {
 func (re *reinvocation) noteChange(before, after map[string]any) {
 	re.require()
 	re.own = slices.DeleteFunc(re.own, func(o ownInvocation) bool {
-		if !o.hook.effects.Changed(before, after) {
+		if !o.hook.effects.HaveChanged(before, after) {
 			return false
 		}
 		if re.passes[o.key] < o.hook.Passes() {

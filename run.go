@@ -81,22 +81,22 @@ func (r *run) values(in *invocation, v *versioned) (values eval.Inputs) {
 	return values
 }
 
-// Looped notes that an expression loops for long.
-func (r *run) Looped(uint64) {
+// NoteLoop notes that an expression loops for long.
+func (r *run) NoteLoop(uint64) {
 	if r.engine.quirks.Has(quirks.SlowLoop) {
 		r.decision.note(quirks.SlowLoop, r.evaluating.Name)
 	}
 }
 
-// Met notes that a quirk changes what an expression comes to.
-func (r *run) Met(id quirks.ID) {
+// NoteQuirk notes that a quirk changes what an expression comes to.
+func (r *run) NoteQuirk(id quirks.ID) {
 	if r.engine.quirks.Has(id) {
 		r.decision.note(id, r.evaluating.Name)
 	}
 }
 
-// Resolved counts a variable that has been evaluated.
-func (r *run) Resolved(variable string, failed bool) {
+// NoteVariable counts a variable that has been evaluated.
+func (r *run) NoteVariable(variable string, failed bool) {
 	if !r.engine.metered {
 		return
 	}

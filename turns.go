@@ -63,7 +63,7 @@ func (e *Engine) OrderProblems() ([]OrderProblem, error) {
 	}
 	var all []OrderProblem
 	for _, p := range order.Problems {
-		found := OrderProblem{Ref: p.Policy.Ref(), Reason: string(p.Reason), IsError: p.Reason.Wrong(),
+		found := OrderProblem{Ref: p.Policy.Ref(), Reason: string(p.Reason), IsError: p.Reason.IsError(),
 			Message: p.Message, Field: p.Field, Value: p.Value, Position: p.Policy.Position}
 		for _, of := range p.Of {
 			found.Of = append(found.Of, of.Name)

@@ -77,7 +77,7 @@ func (r *run) madeUp() map[string]bool {
 	}
 	note := func(object map[string]any, of *schema.Resource) {
 		if object != nil && of != nil {
-			for _, member := range prepare.MadeUp(object, of) {
+			for _, member := range prepare.MadeUpMembers(object, of) {
 				made[member] = true
 			}
 		}

@@ -90,7 +90,7 @@ func (e *Engine) typeErrors(w compile.Written) (errs field.ErrorList) {
 	if p.ParamKind != nil {
 		params = e.types.Type(apischema.FromAPIVersionAndKind(p.ParamKind.APIVersion, p.ParamKind.Kind))
 	}
-	refused, err := construction.NewChecker(e.envs).Refused(p,
+	refused, err := construction.NewChecker(e.envs).Complaints(p,
 		construction.KindsOf(e.types, p.MatchConstraints), params)
 	if err != nil {
 		return field.ErrorList{field.InternalError(field.NewPath("spec"), err)}
@@ -130,7 +130,7 @@ func (e *Engine) slowPatterns(p *policy.Policy) field.ErrorList {
 	}
 	var took time.Duration
 	for x := range p.Expressions() {
-		took += bound.Time(bound.Folding(x.Src))
+		took += bound.Time(bound.FoldingSteps(x.Src))
 		if took > patternTime {
 			return field.ErrorList{{Type: field.ErrorTypeForbidden, Field: x.Field, Detail: fmt.Sprintf(
 				"the regular expressions of the policy take about %v or more to be read, more than the limit of %v",

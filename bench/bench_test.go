@@ -33,7 +33,7 @@ func BenchmarkCelgate(b *testing.B) {
 
 // BenchmarkLoad makes 1,000 different policies ready.
 func BenchmarkLoad(b *testing.B) {
-	set, err := readSet(differing(1000))
+	set, err := readSet(distinctPolicies(1000))
 	if err != nil {
 		b.Fatal(err)
 	}

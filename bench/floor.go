@@ -65,7 +65,7 @@ func floors(w *workload, req *celgate.Request) ([]*floor, error) {
 	var planned []*plan.Plan
 	for _, p := range set.Policies {
 		for _, v := range p.Validations {
-			one, err := compiled(v.Expr)
+			one, err := compileExpression(v.Expr)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", v.Expr.Src, err)
 			}
@@ -116,8 +116,8 @@ type compiledExpression struct {
 	planned        *plan.Plan
 }
 
-func compiled(x policy.Expr) (*compiledExpression, error) {
-	set, err := celenv.New(celgate.Newest, quirks.Of(celgate.Newest))
+func compileExpression(x policy.Expr) (*compiledExpression, error) {
+	set, err := celenv.New(celgate.Newest, quirks.SetOf(celgate.Newest))
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ func (b *bench) loads(out io.Writer, selected *regexp.Regexp) error {
 	if !selected.MatchString(name) {
 		return nil
 	}
-	set, err := readSet(differing(policies))
+	set, err := readSet(distinctPolicies(policies))
 	if err != nil {
 		return err
 	}

@@ -188,7 +188,7 @@ func (b *bench) measure(ctx context.Context, w *workload) (*row, error) {
 			if err != nil {
 				return nil, err
 			}
-			cpu, allocs, bytes, err := measured(do)
+			cpu, allocs, bytes, err := measureCall(do)
 			if err != nil {
 				return nil, err
 			}
@@ -208,7 +208,7 @@ func (b *bench) calibrate(s side) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		cpu, _, _, err := measured(do)
+		cpu, _, _, err := measureCall(do)
 		if err != nil {
 			return 0, err
 		}
@@ -218,9 +218,9 @@ func (b *bench) calibrate(s side) (int, error) {
 	}
 }
 
-// measured runs do and says what processor time of the whole process it took, including what the garbage
+// measureCall runs do and says what processor time of the whole process it took, including what the garbage
 // collector did meanwhile, and what it allocated.
-func measured(do func() error) (cpu time.Duration, allocs, bytes uint64, err error) {
+func measureCall(do func() error) (cpu time.Duration, allocs, bytes uint64, err error) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)

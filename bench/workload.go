@@ -110,18 +110,18 @@ func workloads() []workload {
 	}
 	for _, n := range []int{10, 500, 10_000} {
 		all = append(all, workload{
-			name: fmt.Sprintf("nonmatching-%d", n), policies: repeated(n, deploymentRule, "object.spec.replicas < 10"),
+			name: fmt.Sprintf("nonmatching-%d", n), policies: repeatRule(n, deploymentRule, "object.spec.replicas < 10"),
 			object: pod, slow: n > 1000,
 		})
 	}
 	all = append(all, workload{
-		name: "nonmatching-10000-celgate", policies: repeated(10_000, deploymentRule, "object.spec.replicas < 10"),
+		name: "nonmatching-10000-celgate", policies: repeatRule(10_000, deploymentRule, "object.spec.replicas < 10"),
 		object: pod, oursOnly: true,
 	})
 	for _, n := range []int{1, 10, 100} {
 		all = append(all, workload{
 			name:     fmt.Sprintf("matching-%d", n),
-			policies: repeated(n, podRule, "object.spec.containers.all(c, c.image.startsWith('registry.example.com/'))"), object: pod,
+			policies: repeatRule(n, podRule, "object.spec.containers.all(c, c.image.startsWith('registry.example.com/'))"), object: pod,
 		})
 	}
 	for i := range all {
@@ -231,7 +231,7 @@ func mutating(name string, mutations ...string) string {
 	return b.String()
 }
 
-func repeated(n int, rule, expression string) string {
+func repeatRule(n int, rule, expression string) string {
 	var b strings.Builder
 	for i := range n {
 		b.WriteString(validating(fmt.Sprintf("policy-%d", i), rule, expression))
@@ -239,8 +239,8 @@ func repeated(n int, rule, expression string) string {
 	return b.String()
 }
 
-// differing are n policies of which no two have an expression in common.
-func differing(n int) string {
+// distinctPolicies are n policies of which no two have an expression in common.
+func distinctPolicies(n int) string {
 	var b strings.Builder
 	for i := range n {
 		b.WriteString(validating(fmt.Sprintf("policy-%d", i), podRule,

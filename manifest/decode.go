@@ -37,7 +37,7 @@ func (d *decoder) chunk(c chunk) {
 	}
 	seen := yamlscan.Look(src.Text)
 	if seen.Invalid >= 0 {
-		d.problem(Problem{Position: src.at(seen.Invalid), Message: "invalid UTF-8"})
+		d.problem(Problem{Position: src.positionAt(seen.Invalid), Message: "invalid UTF-8"})
 		return
 	}
 	if strings.HasPrefix(strings.TrimLeft(src.Text, " \t\r\n"), "{") && d.jsonChunk(src, c.first) {
@@ -55,7 +55,7 @@ func (d *decoder) jsonChunk(src *Source, first bool) bool {
 		d.takeValue(src, v, err, !first)
 		return true
 	}
-	size, err := firstJSON(src.Text)
+	size, err := jsonSize(src.Text)
 	if err != nil {
 		// {"a": is meant as JSON; {a: and {{ .Values }} are not. What YAML can read is not a problem.
 		inner := strings.TrimLeft(strings.TrimLeft(src.Text, " \t\r\n")[1:], " \t\r\n")
@@ -82,7 +82,7 @@ func (d *decoder) jsonChunk(src *Source, first bool) bool {
 			value.Tail = rest.Text + src.Tail
 			return true
 		}
-		if size, err = firstJSON(rest.Text); err == nil {
+		if size, err = jsonSize(rest.Text); err == nil {
 			continue
 		}
 		if !strings.HasPrefix(strings.TrimLeft(rest.Text, " \t\r\n"), "{") {
@@ -98,7 +98,7 @@ func (d *decoder) jsonChunk(src *Source, first bool) bool {
 			return true
 		}
 		rest = rest.part(next+2, len(rest.Text))
-		if size, err = firstJSON(rest.Text); err != nil {
+		if size, err = jsonSize(rest.Text); err != nil {
 			size = len(rest.Text)
 		}
 	}
@@ -120,7 +120,7 @@ func (s *Source) part(from, to int) *Source {
 func (d *decoder) yamlChunk(src *Source, seen yamlscan.Survey) {
 	if seen.Control >= 0 {
 		d.problem(Problem{
-			Position: src.at(seen.Control),
+			Position: src.positionAt(seen.Control),
 			Message:  fmt.Sprintf("control character %U is not allowed", []rune(src.Text[seen.Control:])[0]),
 		})
 		return
@@ -142,7 +142,7 @@ func (d *decoder) yamlChunk(src *Source, seen yamlscan.Survey) {
 	d.takeValue(src, v, err, false)
 	if rest && err == nil {
 		d.problem(Problem{
-			Position: src.at(behindDocument(src.Text)),
+			Position: src.positionAt(documentEnd(src.Text)),
 			Message:  "ignored, as kubectl does: the document ends before this",
 			Warning:  true,
 		})
@@ -175,9 +175,9 @@ func positions(text string, offsets []int) []position {
 	return list
 }
 
-// behindDocument returns the offset of what follows the first document of text: what is behind a marker "...", or
+// documentEnd returns the offset of what follows the first document of text: what is behind a marker "...", or
 // indented less than its start. If it is neither, which only a document on one line can do, it is the last line.
-func behindDocument(text string) int {
+func documentEnd(text string) int {
 	t := lines{text: text, starts: layout.LineStarts(text)}
 	indent, last, ended := -1, 0, false
 	for n := range len(t.starts) {
@@ -204,7 +204,7 @@ func behindDocument(text string) int {
 func (d *decoder) takeValue(src *Source, v any, err error, numbers bool) {
 	if err != nil {
 		offset, message := src.explain(err)
-		d.problem(Problem{Position: src.at(offset), Message: message})
+		d.problem(Problem{Position: src.positionAt(offset), Message: message})
 		return
 	}
 	if v == nil {
@@ -239,7 +239,7 @@ func (d *decoder) object(doc *Document, v any, list identity) {
 	apiVersion, _ := m["apiVersion"].(string)
 	kind, _ := m["kind"].(string)
 	if apiVersion == "" || kind == "" {
-		d.problem(d.noObject(doc, m))
+		d.problem(d.notObjectProblem(doc, m))
 		return
 	}
 	if items, ok := listItems(m, apiVersion, kind); ok {
@@ -267,8 +267,8 @@ func listItems(m map[string]any, apiVersion, kind string) ([]any, bool) {
 	return items, ok || apiVersion == "v1" && kind == "List" && m["items"] == nil
 }
 
-// noObject says what a mapping lacks to be an API object.
-func (d *decoder) noObject(doc *Document, m map[string]any) Problem {
+// notObjectProblem says what a mapping lacks to be an API object.
+func (d *decoder) notObjectProblem(doc *Document, m map[string]any) Problem {
 	var lacking []string
 	for _, name := range []string{"apiVersion", "kind"} {
 		switch v, ok := m[name]; {

@@ -57,14 +57,14 @@ func (d *Document) Position() policy.Position {
 	case d.Source == nil:
 		return policy.Position{}
 	case d.Item == "":
-		return d.Source.at(max(yamlscan.Content(d.Source.Text), 0))
+		return d.Source.positionAt(max(yamlscan.Content(d.Source.Text), 0))
 	}
 	if i, ok := itemIndex(d.Item); ok && i < len(d.Source.items) {
 		p := d.Source.items[i]
 		return d.Source.position(p)
 	}
 	at, _ := d.Source.places().Find(d.Item)
-	return d.Source.at(at)
+	return d.Source.positionAt(at)
 }
 
 // itemIndex returns n if path is "items[n]".
@@ -93,8 +93,8 @@ func joinPath(parent, path string) string {
 	return parent + "." + path
 }
 
-// at returns the place of the byte at offset of s.Text.
-func (s *Source) at(offset int) policy.Position {
+// positionAt returns the place of the byte at offset of s.Text.
+func (s *Source) positionAt(offset int) policy.Position {
 	s.cut.Do(func() {
 		s.starts = append(s.starts, 0)
 		for i := range len(s.Text) {

@@ -63,8 +63,8 @@ func depthOf(text string) (deepest int) {
 	return deepest
 }
 
-// firstJSON returns the size of the JSON value that text starts with, space before it included.
-func firstJSON(text string) (int, error) {
+// jsonSize returns the size of the JSON value that text starts with, space before it included.
+func jsonSize(text string) (int, error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	var raw json.RawMessage
 	err := d.Decode(&raw)

@@ -19,7 +19,7 @@ func decodeLibrary(text string) (v any, rest bool, err error) {
 	v, rest, err = parseLibrary(text, true)
 	var duplicates *yaml.TypeError
 	if errors.As(err, &duplicates) {
-		if _, _, found := layoutOf(text, false).Duplicate(); found {
+		if _, _, found := layoutOf(text, false).FindDuplicate(); found {
 			return nil, false, errDuplicate
 		}
 		// Strict decoding also complains about members that replace merged ones, which is what merging is for.

@@ -210,7 +210,7 @@ func (p *pipeline) read(r io.Reader, file string, named bool) {
 
 // file reads one file.
 func (p *pipeline) file(path string, named bool) {
-	if message := p.unfit(path, named); message != "" {
+	if message := p.unfitReason(path, named); message != "" {
 		p.problem(path, message)
 		return
 	}
@@ -223,9 +223,9 @@ func (p *pipeline) file(path string, named bool) {
 	p.read(bounded{f, p.left}, path, named)
 }
 
-// unfit says why something is not a file to read. A pipe without a writer would stop everything, and a device has no
+// unfitReason says why something is not a file to read. A pipe without a writer would stop everything, and a device has no
 // end; but who names a pipe, as <(command) of a shell does, means it.
-func (p *pipeline) unfit(path string, named bool) string {
+func (p *pipeline) unfitReason(path string, named bool) string {
 	info, err := fs.Stat(p.files, path)
 	if err != nil {
 		return "" // which opening it says as well

@@ -47,5 +47,5 @@ func (l *locator) Locate(offset int) policy.Position {
 	if len(l.spans) > 0 {
 		at = l.spans.Offset(max(offset, 0))
 	}
-	return l.source.at(at)
+	return l.source.positionAt(at)
 }

@@ -20,8 +20,8 @@ type Misreading struct {
 // misreadable are the words besides true and false that YAML 1.1 reads as booleans.
 var misreadable = regexp.MustCompile(`(?i)^(y|n|yes|no|on|off)\b`)
 
-// Misread returns the words of the document that are read as booleans, by path.
-func (d *Document) Misread() []Misreading {
+// Misreadings returns the words of the document that are read as booleans, by path.
+func (d *Document) Misreadings() []Misreading {
 	var all []Misreading
 	var walk func(v any, at, path string)
 	walk = func(v any, at, path string) {
@@ -40,7 +40,7 @@ func (d *Document) Misread() []Misreading {
 			}
 		case bool:
 			place := d.Place(at).Locate(0)
-			if word := misreadable.FindString(d.Source.from(place)); word != "" {
+			if word := misreadable.FindString(d.Source.restOfLine(place)); word != "" {
 				all = append(all, Misreading{path, fmt.Sprintf("YAML reads %s as %t: quote it", word, v), place})
 			}
 		}
@@ -53,7 +53,7 @@ func (d *Document) Misread() []Misreading {
 // Misreading returns the first word at a path, with or without indexes, that is read as a boolean.
 func (d *Document) Misreading(path string) (Misreading, bool) {
 	path = indexes.ReplaceAllString(path, "")
-	for _, m := range d.Misread() {
+	for _, m := range d.Misreadings() {
 		if m.Path == path {
 			return m, true
 		}
@@ -63,8 +63,8 @@ func (d *Document) Misreading(path string) (Misreading, bool) {
 
 var indexes = regexp.MustCompile(`\[\d+\]`)
 
-// from returns the rest of the line at a place.
-func (s *Source) from(at policy.Position) string {
+// restOfLine returns the rest of the line at a place.
+func (s *Source) restOfLine(at policy.Position) string {
 	lines := strings.Split(s.Text, "\n")
 	i, column := at.Line-s.Line, at.Column-1
 	if i == 0 {

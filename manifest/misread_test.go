@@ -28,7 +28,7 @@ func TestMisread(t *testing.T) {
 		{"metadata.name", "YAML reads n as false: quote it", 3, 18},
 		{"spec.containers.image", "YAML reads y as true: quote it", 8, 12},
 	}
-	got := docs[0].Misread()
+	got := docs[0].Misreadings()
 	if len(got) != len(want) {
 		t.Fatalf("got %v", got)
 	}

@@ -43,7 +43,7 @@ func (s *splitter) next() (chunk, bool) {
 		s.line = 1
 		s.start()
 	}
-	for len(s.ready) < 2 && !s.atEnd() {
+	for len(s.ready) < 2 && !s.isAtEnd() {
 		s.advance()
 	}
 	if len(s.ready) == 0 {
@@ -56,7 +56,7 @@ func (s *splitter) next() (chunk, bool) {
 	return c, true
 }
 
-func (s *splitter) atEnd() bool { return s.eof && len(s.buf) == 0 }
+func (s *splitter) isAtEnd() bool { return s.eof && len(s.buf) == 0 }
 
 // start reads the beginning of the stream and ends it if that is not text.
 func (s *splitter) start() {

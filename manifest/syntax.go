@@ -17,8 +17,8 @@ func (s *Source) explain(err error) (offset int, message string) {
 	var unfit *valueError
 	switch {
 	case errors.Is(err, errDuplicate):
-		if second, first, found := s.places().Duplicate(); found {
-			return second.Start, fmt.Sprintf("key %q is already set on line %d", second.Name, s.at(first).Line)
+		if second, first, found := s.places().FindDuplicate(); found {
+			return second.Start, fmt.Sprintf("key %q is already set on line %d", second.Name, s.positionAt(first).Line)
 		}
 		return start, err.Error()
 	case errors.Is(err, errDepth):
@@ -68,7 +68,7 @@ func findUnfit(v *layout.Node, err *valueError) (at int, found bool) {
 		case v.Form == layout.Mapping && err == errKey && e.Bad:
 			return e.Start, true
 		case err != errKey && value.Form == layout.Plain:
-			if _, ok := yamlscan.Finite(yamlscan.Plain(value.Text)); !ok ||
+			if _, ok := yamlscan.CheckFinite(yamlscan.DecodePlain(value.Text)); !ok ||
 				strings.Contains(err.message, "number "+value.Text+" ") {
 				return value.Start, true
 			}
@@ -131,7 +131,7 @@ func problemOf(err error) (line int, problem string) {
 
 // parserProblem explains that something else was expected on line n.
 func (t lines) parserProblem(n int, problem string) (offset int, message string) {
-	if at := t.behindQuote(n); at >= 0 {
+	if at := t.textBehindQuote(n); at >= 0 {
 		return at, "unexpected text behind a quoted value"
 	}
 	switch problem {
@@ -144,7 +144,7 @@ func (t lines) parserProblem(n int, problem string) (offset int, message string)
 	default:
 		message = strings.TrimPrefix(problem, "did not find ") + " in the flow collection"
 	}
-	return t.first(n), message
+	return t.firstNonBlank(n), message
 }
 
 // scannerProblem explains what cannot stand on line n.
@@ -169,7 +169,7 @@ func (t lines) scannerProblem(n int, problem string) (offset int, message string
 		offset = t.find(n, `\`)
 		message = "unknown escape in a double-quoted text; write \\\\ for a backslash, or use single quotes"
 	case "did not find expected comment or line break":
-		offset, message = t.first(n), "only a comment may stand behind the | or > of a block"
+		offset, message = t.firstNonBlank(n), "only a comment may stand behind the | or > of a block"
 	default:
 		return 0, "", false
 	}
@@ -201,7 +201,7 @@ func (t lines) valueProblem(line int, problem string) (offset int, message strin
 	case problem == "!!binary value contains invalid base64 data":
 		return max(strings.Index(t.text, "!!binary"), 0), problem
 	}
-	return t.first(max(line, 1)), problem
+	return t.firstNonBlank(max(line, 1)), problem
 }
 
 // isParserError tells errors of the library's parser from those of its scanner that start alike.
@@ -231,9 +231,9 @@ func (t lines) line(n int) (string, int) {
 	return strings.TrimRight(t.text[start:end], "\r\n"), start
 }
 
-// first returns the offset of the first byte of line n that is not blank. At the end of the text it is the end of
+// firstNonBlank returns the offset of the first byte of line n that is not blank. At the end of the text it is the end of
 // the last line with content.
-func (t lines) first(n int) int {
+func (t lines) firstNonBlank(n int) int {
 	s, start := t.line(n)
 	if start >= len(t.text) {
 		return len(strings.TrimRight(t.text, " \t\r\n"))
@@ -247,11 +247,11 @@ func (t lines) find(n int, what string) int {
 	if i := strings.Index(t.text[start:], what); i >= 0 {
 		return start + i
 	}
-	return t.first(n)
+	return t.firstNonBlank(n)
 }
 
-// behindQuote returns the offset of text that follows a quoted scalar on line n, -1 if there is none.
-func (t lines) behindQuote(n int) int {
+// textBehindQuote returns the offset of text that follows a quoted scalar on line n, -1 if there is none.
+func (t lines) textBehindQuote(n int) int {
 	s, start := t.line(n)
 	for i := 0; i < len(s); i++ {
 		if s[i] != '"' && s[i] != '\'' || i > 0 && strings.IndexByte(" [{,", s[i-1]) < 0 {
@@ -281,7 +281,7 @@ func (t lines) firstTab(n int) int {
 	if i := strings.IndexByte(s, '\t'); i >= 0 {
 		return start + i
 	}
-	return t.first(n)
+	return t.firstNonBlank(n)
 }
 
 // badToken explains a character that nothing can start with.
@@ -321,7 +321,7 @@ func (t lines) secondColon(n int) int {
 		}
 	}
 	if at < 0 {
-		return t.first(n)
+		return t.firstNonBlank(n)
 	}
 	return start + at
 }
@@ -332,7 +332,7 @@ func (t lines) dash(n int) int {
 	if i := strings.LastIndex(s+" ", "- "); i >= 0 {
 		return start + i
 	}
-	return t.first(n)
+	return t.firstNonBlank(n)
 }
 
 // key returns the start of the last line with content before line n: the library notices that a line has no colon
@@ -346,7 +346,7 @@ func (t lines) key(n int) int {
 			return start + len(s) - len(strings.TrimLeft(s, " -"))
 		}
 	}
-	return t.first(1)
+	return t.firstNonBlank(1)
 }
 
 // openQuote returns the offset of the quote that is not closed before the end, which is noticed on line n. The
@@ -354,13 +354,13 @@ func (t lines) key(n int) int {
 func (t lines) openQuote(n int) int {
 	const enough = 256 << 10 // each attempt parses the text
 	if len(t.text) > enough {
-		return t.first(n)
+		return t.firstNonBlank(n)
 	}
 	low, high := 1, len(t.starts) // the quote is on a line of low to high
 	for low < high {
 		middle := (low + high) / 2
 		_, end := t.line(middle + 1)
-		if unclosed(t.text[:end]) {
+		if isUnclosed(t.text[:end]) {
 			high = middle
 		} else {
 			low = middle + 1
@@ -373,11 +373,11 @@ func (t lines) openQuote(n int) int {
 			return start + i
 		}
 	}
-	return t.first(low)
+	return t.firstNonBlank(low)
 }
 
-// unclosed reports whether the library meets the end of text inside quotes.
-func unclosed(text string) bool {
+// isUnclosed reports whether the library meets the end of text inside quotes.
+func isUnclosed(text string) bool {
 	_, _, err := decodeLibrary(text)
 	return err != nil && strings.HasSuffix(err.Error(), "found unexpected end of stream")
 }

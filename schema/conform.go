@@ -35,7 +35,7 @@ func conform(v any, t *shape.Type) (any, error) {
 		for k, member := range m {
 			c, err := conform(member, t.Elem)
 			if err != nil {
-				return nil, at("["+k+"]", err)
+				return nil, prefixStep("["+k+"]", err)
 			}
 			out[k] = c
 		}
@@ -51,7 +51,7 @@ func conform(v any, t *shape.Type) (any, error) {
 		for i, item := range items {
 			c, err := conform(item, t.Elem)
 			if err != nil {
-				return nil, at(fmt.Sprintf("[%d]", i), err)
+				return nil, prefixStep(fmt.Sprintf("[%d]", i), err)
 			}
 			out[i] = c
 		}
@@ -73,7 +73,7 @@ func conformStruct(m map[string]any, t *shape.Type) (any, error) {
 		}
 		c, err := conform(v, f.Type)
 		if err != nil {
-			return nil, at("."+f.Name, err)
+			return nil, prefixStep("."+f.Name, err)
 		}
 		if f.Pointer || !omits(f, c) {
 			out[f.Name] = c
@@ -272,7 +272,7 @@ type pathError struct {
 func (e *pathError) Error() string { return strings.TrimPrefix(e.path, ".") + ": " + e.err.Error() }
 func (e *pathError) Unwrap() error { return e.err }
 
-func at(step string, err error) error {
+func prefixStep(step string, err error) error {
 	if inner := (*pathError)(nil); errors.As(err, &inner) {
 		return &pathError{path: step + inner.path, err: inner.err}
 	}

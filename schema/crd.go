@@ -16,10 +16,10 @@ import (
 func (r *Registry) WithCustomResources(crds ...map[string]any) (*Registry, error) {
 	out := &Registry{
 		tables:    r.tables,
-		resources: orMake(maps.Clone(r.resources)),
-		byKind:    orMake(maps.Clone(r.byKind)),
-		classes:   orMake(maps.Clone(r.classes)),
-		custom:    orMake(maps.Clone(r.custom)),
+		resources: makeIfNil(maps.Clone(r.resources)),
+		byKind:    makeIfNil(maps.Clone(r.byKind)),
+		classes:   makeIfNil(maps.Clone(r.classes)),
+		custom:    makeIfNil(maps.Clone(r.custom)),
 	}
 	for _, crd := range crds {
 		if err := out.addDefinition(crd); err != nil {
@@ -29,7 +29,7 @@ func (r *Registry) WithCustomResources(crds ...map[string]any) (*Registry, error
 	return out, nil
 }
 
-func orMake[K comparable, V any](m map[K]V) map[K]V {
+func makeIfNil[K comparable, V any](m map[K]V) map[K]V {
 	if m == nil {
 		return map[K]V{}
 	}
@@ -156,7 +156,7 @@ func (b typeBuilder) version(version node, res *Resource) (*shape.Type, error) {
 	}
 	typ = b.embeddedObject(typ)
 	pruneDefaults(typ)
-	subresources, err := version.keyed("subresources")
+	subresources, err := version.mapValues("subresources")
 	if err != nil {
 		return nil, err
 	}
@@ -276,7 +276,7 @@ func (b typeBuilder) object(t *shape.Type, s node) error {
 	case mapType != "" && mapType != "granular":
 		return s.child("x-kubernetes-map-type").errorf("unsupported value %q: atomic or granular", mapType)
 	}
-	properties, err := s.keyed("properties")
+	properties, err := s.mapValues("properties")
 	if err != nil {
 		return err
 	}
@@ -435,8 +435,8 @@ func (n node) object(name string) (node, error) {
 	return c, err
 }
 
-// keyed returns the values of a map, none if it is absent. Their paths read name[key].
-func (n node) keyed(name string) (map[string]node, error) {
+// mapValues returns the values of a map, none if it is absent. Their paths read name[key].
+func (n node) mapValues(name string) (map[string]node, error) {
 	c := n.child(name)
 	if c.value == nil {
 		return nil, nil

@@ -128,7 +128,7 @@ func (b *openAPIBuilder) typ(s *openAPISchema, known *shape.Type) *shape.Type {
 func (b *openAPIBuilder) lookUp(name string, known *shape.Type) *shape.Type {
 	s := b.schemas[name]
 	if s == nil {
-		return orAny(known)
+		return typeOrAny(known)
 	}
 	place := openAPIPlace{name, known}
 	if t := b.built[place]; t != nil {
@@ -140,7 +140,7 @@ func (b *openAPIBuilder) lookUp(name string, known *shape.Type) *shape.Type {
 	return t
 }
 
-func orAny(known *shape.Type) *shape.Type {
+func typeOrAny(known *shape.Type) *shape.Type {
 	if known != nil {
 		return known
 	}
@@ -251,7 +251,7 @@ func (b *openAPIBuilder) object(s *openAPISchema, known *shape.Type, name string
 // definitions stay as they are. Resources of kinds without a type are left out.
 func (r *Registry) WithServed(served []Resource, types map[GroupVersionKind]*shape.Type) *Registry {
 	out := &Registry{
-		tables: r.tables, custom: orMake(maps.Clone(r.custom)),
+		tables: r.tables, custom: makeIfNil(maps.Clone(r.custom)),
 		resources: map[GroupVersionResource]*Resource{}, byKind: map[GroupVersionKind]*Resource{},
 		classes: map[string][]*Resource{},
 	}

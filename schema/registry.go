@@ -199,8 +199,8 @@ func (r *Registry) Equivalents(res GroupVersionResource, subresource string) []*
 	return all
 }
 
-// Served returns the versions in which a server with its default flags serves a kind, the preferred one first.
-func (r *Registry) Served(kind GroupKind) []string {
+// ServedVersions returns the versions in which a server with its default flags serves a kind, the preferred one first.
+func (r *Registry) ServedVersions(kind GroupKind) []string {
 	served, _ := r.Versions(kind)
 	return served
 }
@@ -217,10 +217,10 @@ func (r *Registry) Versions(kind GroupKind) (served, optional []string) {
 			served = append(served, res.Version)
 		}
 	}
-	return preferred(served), preferred(optional)
+	return sortVersions(served), sortVersions(optional)
 }
 
-func preferred(versions []string) []string {
+func sortVersions(versions []string) []string {
 	slices.SortFunc(versions, func(a, b string) int { return -version.CompareKubeAwareVersionStrings(a, b) })
 	return slices.Compact(versions)
 }

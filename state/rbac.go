@@ -108,8 +108,8 @@ func decode(object map[string]any, into any) error {
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(object, into)
 }
 
-// decodable says what is wrong with an RBAC object; objects of other groups are good.
-func decodable(r row) error {
+// checkDecodable says what is wrong with an RBAC object; objects of other groups are good.
+func checkDecodable(r row) error {
 	if r.kind.Group != rbacv1.GroupName {
 		return nil
 	}

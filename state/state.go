@@ -92,7 +92,7 @@ func New(types *schema.Registry, objects ...map[string]any) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	empty := Empty(types)
+	empty := NewEmpty(types)
 	existing, err := empty.rowsOf(slices.Concat(namespaces(), roles))
 	if err != nil {
 		return nil, err
@@ -100,9 +100,9 @@ func New(types *schema.Registry, objects ...map[string]any) (*Cluster, error) {
 	return empty.with(existing).With(objects...)
 }
 
-// Empty returns a cluster that holds nothing, not even what exists in every cluster: what is seen of one that another
+// NewEmpty returns a cluster that holds nothing, not even what exists in every cluster: what is seen of one that another
 // source knows better.
-func Empty(types *schema.Registry) *Cluster { return (&Cluster{types: types}).with(nil) }
+func NewEmpty(types *schema.Registry) *Cluster { return (&Cluster{types: types}).with(nil) }
 
 // With returns a cluster that holds the objects too, each instead of one that is the same. The receiver is not changed
 // and shares what the new cluster keeps. Objects and errors are as in [New].
@@ -112,7 +112,7 @@ func (c *Cluster) With(objects ...map[string]any) (*Cluster, error) {
 		return nil, err
 	}
 	for i, r := range rows {
-		if problem := decodable(r); problem != nil {
+		if problem := checkDecodable(r); problem != nil {
 			err = errors.Join(err, &ObjectError{i, fmt.Errorf("%v: %w", r, problem)})
 		}
 	}
@@ -222,7 +222,7 @@ func (c *Cluster) Get(_ context.Context, kind schema.GroupVersionKind, namespace
 	if !found {
 		return nil, nil
 	}
-	return c.as(kind, t.rows[i])
+	return c.convertRow(kind, t.rows[i])
 }
 
 // List returns the objects of one kind, in the version of kind, of one namespace or of all (""), sorted by namespace
@@ -256,8 +256,8 @@ type conversion struct {
 	namespace, name string
 }
 
-// as returns the object of the row in the version of kind.
-func (c *Cluster) as(kind schema.GroupVersionKind, r row) (map[string]any, error) {
+// convertRow returns the object of the row in the version of kind.
+func (c *Cluster) convertRow(kind schema.GroupVersionKind, r row) (map[string]any, error) {
 	if r.kind == kind {
 		return r.object, nil
 	}
@@ -286,7 +286,7 @@ func (c *Cluster) listAs(kind schema.GroupVersionKind, t *table) ([]map[string]a
 	}
 	objects := make([]map[string]any, len(t.rows))
 	for i, r := range t.rows {
-		object, err := c.as(kind, r)
+		object, err := c.convertRow(kind, r)
 		if err != nil {
 			return nil, err
 		}

@@ -198,17 +198,17 @@ func (b *bench) run(ctx context.Context, out io.Writer) error {
 	}
 	for range b.rounds {
 		for _, s := range sides {
-			if err := s.atRate(b.rate, b.turn); err != nil {
+			if err := s.askSteadily(b.rate, b.turn); err != nil {
 				return fmt.Errorf("%s: %w", s.name, err)
 			}
 		}
 		for _, s := range sides {
-			if err := s.atOnce(b.turn); err != nil {
+			if err := s.askFlatOut(b.turn); err != nil {
 				return fmt.Errorf("%s: %w", s.name, err)
 			}
 		}
 	}
-	used, err := ofThousand(ctx, folder, string(four))
+	used, err := memoryOfThousand(ctx, folder, string(four))
 	if err != nil {
 		return err
 	}
@@ -224,7 +224,7 @@ func (b *bench) run(ctx context.Context, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(table, "%s\t%v\t%v\t%.0f\t%v\t%.0f, %.1f kB\t%d MB\n", s.name, at(s.paced, 50), at(s.paced, 99),
+		fmt.Fprintf(table, "%s\t%v\t%v\t%.0f\t%v\t%.0f, %.1f kB\t%d MB\n", s.name, percentile(s.paced, 50), percentile(s.paced, 99),
 			float64(s.asked)/s.elapsed.Seconds(), one.cpu.Round(time.Microsecond), one.mallocs, one.bytes/1e3, held/1e6)
 	}
 	if err := table.Flush(); err != nil {
@@ -233,7 +233,7 @@ func (b *bench) run(ctx context.Context, out io.Writer) error {
 	celgate := sides[2]
 	ratio := func(to *side) float64 { return float64(celgate.each().cpu) / float64(to.each().cpu) }
 	fmt.Fprintf(out, "memory with 1,000 policies: %d MB\n", used/1e6)
-	fmt.Fprintf(out, "p99-ms %.2f\n", float64(at(celgate.paced, 99).Microseconds())/1000)
+	fmt.Fprintf(out, "p99-ms %.2f\n", float64(percentile(celgate.paced, 99).Microseconds())/1000)
 	fmt.Fprintf(out, "ratio-review %.2f\n", ratio(sides[0]))
 	fmt.Fprintf(out, "ratio-object %.2f\n", ratio(sides[1]))
 	fmt.Fprintf(out, "memory-MB %d\n", used/1e6)
@@ -252,8 +252,8 @@ func (s *side) each() usage {
 	return usage{s.used.cpu / time.Duration(n), s.used.mallocs / float64(n), s.used.bytes / float64(n)}
 }
 
-// at is a percentile of sorted times.
-func at(sorted []time.Duration, percent int) time.Duration {
+// percentile is a percentile of sorted times.
+func percentile(sorted []time.Duration, percent int) time.Duration {
 	if len(sorted) == 0 {
 		return 0
 	}
@@ -355,8 +355,8 @@ func (s *side) ask() (time.Duration, error) {
 	return time.Since(start), nil
 }
 
-// atRate asks so many times a second, whether answers come or not, and keeps their times.
-func (s *side) atRate(rate int, turn time.Duration) error {
+// askSteadily asks so many times a second, whether answers come or not, and keeps their times.
+func (s *side) askSteadily(rate int, turn time.Duration) error {
 	var running sync.WaitGroup
 	var mu sync.Mutex
 	var errs []error
@@ -378,8 +378,8 @@ func (s *side) atRate(rate int, turn time.Duration) error {
 	return errors.Join(errs...)
 }
 
-// atOnce asks as fast as it can, over as many connections as there are processors.
-func (s *side) atOnce(turn time.Duration) error {
+// askFlatOut asks as fast as it can, over as many connections as there are processors.
+func (s *side) askFlatOut(turn time.Duration) error {
 	before, err := s.usage()
 	if err != nil {
 		return err
@@ -438,8 +438,8 @@ func (s *side) usage() (used usage, err error) {
 	return used, errors.Join(err, err1, err2, err3)
 }
 
-// ofThousand is the memory of celgate with 1,000 policies, different in each, after some requests.
-func ofThousand(ctx context.Context, folder, four string) (int64, error) {
+// memoryOfThousand is the memory of celgate with 1,000 policies, different in each, after some requests.
+func memoryOfThousand(ctx context.Context, folder, four string) (int64, error) {
 	var set strings.Builder
 	for i := range 250 {
 		text := strings.ReplaceAll(four, "metadata: {name: ", fmt.Sprintf("metadata: {name: p%d-", i))

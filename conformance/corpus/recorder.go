@@ -298,7 +298,7 @@ func (r *Recorder) setUp(ctx context.Context, c *conformance.Case) ([]conformanc
 	if c.Request == nil {
 		return rejected, nil
 	}
-	if err := r.Permitted(ctx, c.Request); err != nil {
+	if err := r.AwaitPermission(ctx, c.Request); err != nil {
 		return nil, err
 	}
 	if len(c.Policies) == 0 && len(c.Stored) == 0 && r.gone {
@@ -317,7 +317,7 @@ func (r *Recorder) write(ctx context.Context, policies []map[string]any) (writte
 		case errors.As(err, &refused) && refused.status.Code != http.StatusConflict:
 			rejected = append(rejected, conformance.Rejection{
 				Kind: text(policy, "kind"), Name: text(policy, "metadata", "name"),
-				Status: conformance.Bare(refused.status),
+				Status: conformance.Strip(refused.status),
 			})
 		case err != nil:
 			return written, rejected, err
@@ -336,8 +336,8 @@ func (r *Recorder) create(ctx context.Context, object map[string]any) error {
 	return nil
 }
 
-// Permitted waits until RBAC lets the user send the request.
-func (r *Recorder) Permitted(ctx context.Context, request *conformance.Request) error {
+// AwaitPermission waits until RBAC lets the user send the request.
+func (r *Recorder) AwaitPermission(ctx context.Context, request *conformance.Request) error {
 	gv, err := schema.ParseGroupVersion(request.APIVersion)
 	if err != nil {
 		return err
@@ -421,7 +421,7 @@ func (r *Recorder) mark(ctx context.Context) error {
 	r.gone = false
 	return poll(ctx, 20*time.Second, errors.New("the policies do not come into force"), func() (bool, error) {
 		answer, err := r.lease(ctx, name)
-		return err == nil && warned(answer, name+" twice"), err
+		return err == nil && hasWarning(answer, name+" twice"), err
 	})
 }
 
@@ -435,7 +435,7 @@ func (r *Recorder) lease(ctx context.Context, name string) (*server.Answer, erro
 	})
 }
 
-func warned(answer *server.Answer, ending string) bool {
+func hasWarning(answer *server.Answer, ending string) bool {
 	return slices.ContainsFunc(answer.Warnings, func(w string) bool { return strings.HasSuffix(w, ending) })
 }
 
@@ -473,7 +473,7 @@ func (r *Recorder) forgotten(ctx context.Context) error {
 	name := "marker-" + strconv.Itoa(r.markers)
 	err := poll(ctx, 20*time.Second, errors.New("the policies stay in force"), func() (bool, error) {
 		answer, err := r.lease(ctx, name)
-		if err != nil || answer.Code >= 400 || warned(answer, name) {
+		if err != nil || answer.Code >= 400 || hasWarning(answer, name) {
 			return false, err
 		}
 		return !bytes.Contains(answer.Body, []byte(`"`+name+`":"x"`)), nil
@@ -523,7 +523,7 @@ func (r *Recorder) send(ctx context.Context, c *conformance.Case, want *conforma
 		object, _ = seen.mutating["object"].(map[string]any)
 		want.Mutated = conformance.Differs(conformance.Settle(object), want.Object)
 	} else {
-		want.Status = conformance.Bare(status)
+		want.Status = conformance.Strip(status)
 	}
 	if want.AuditAnnotations, err = r.auditAnnotations(ctx, c, answer.AuditID, offset); err != nil {
 		return nil, err

@@ -55,8 +55,8 @@ func (r *Recorder) Keep(ctx context.Context, object map[string]any) (map[string]
 	return r.objects.get(ctx, object)
 }
 
-// Refused reports an error that is the server's answer to an object that was to be created.
-func Refused(err error) bool {
+// IsRefusal reports an error that is the server's answer to an object that was to be created.
+func IsRefusal(err error) bool {
 	var refused *refusal
 	return errors.As(err, &refused)
 }

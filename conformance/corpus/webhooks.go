@@ -50,7 +50,7 @@ func (v *view) shows(review map[string]any) bool {
 }
 
 func startWebhooks() (*webhooks, error) {
-	certificate, err := selfSigned()
+	certificate, err := newSelfSigned()
 	if err != nil {
 		return nil, err
 	}
@@ -154,8 +154,8 @@ func (w *webhooks) configurations() []map[string]any {
 	}
 }
 
-// selfSigned returns a certificate for 127.0.0.1 that signs itself.
-func selfSigned() (tls.Certificate, error) {
+// newSelfSigned returns a certificate for 127.0.0.1 that signs itself.
+func newSelfSigned() (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return tls.Certificate{}, err

@@ -41,8 +41,8 @@ func (a *answer) AddWarning(_, text string) {
 	}
 }
 
-// Accepted lists what may differ, each with its reason. settled, same and oneOfSeveral hold the rules; there are no
-// others but those of [conformance.Bare].
+// Accepted lists what may differ, each with its reason. settle, sameAnswers and isOneOfSeveral hold the rules; there are no
+// others but those of [conformance.Strip].
 var Accepted = []string{
 	"Where the server walks a Go map or its cache of params, its own answer varies; celgate's is to be one of those that it gives.",
 	"The atomic members that an ApplyConfiguration may not touch, and several problems of one, are listed in the order of a Go map.",
@@ -56,12 +56,12 @@ var Accepted = []string{
 		"Nor does celgate take quantities in two notations (`1024`, `1Ki`) inside of two structs for equal, as the server does. Neither is generated.",
 }
 
-// settled returns the answer without what is known to differ.
-func (a *answer) settled() *answer {
+// settle returns the answer without what is known to differ.
+func (a *answer) settle() *answer {
 	s := *a
 	s.Object = prepare.Reread(a.Object) // JSON knows neither a list without memory nor a float without a fraction
 	if a.Status != nil {
-		s.Status = conformance.Bare(a.Status)
+		s.Status = conformance.Strip(a.Status)
 		s.Status.Message = settledText(s.Status.Message)
 		if s.Status.Details != nil {
 			for i := range s.Status.Details.Causes {
@@ -102,8 +102,8 @@ func settledText(text string) string {
 	})
 }
 
-// same compares two settled answers.
-func same(server, ours *answer) bool {
+// sameAnswers compares two settled answers.
+func sameAnswers(server, ours *answer) bool {
 	if server.Panic != "" {
 		// The server's handler answers a panic with status 500; its text is that of the HTTP layer.
 		return ours.Status != nil && ours.Status.Code == 500

@@ -182,8 +182,8 @@ func (a *author) member(r ref, name string, value any, typ *shape.Type) ref {
 	return next
 }
 
-// guarded writes an expression about a ref so that it mostly does not fail where the value is absent.
-func (a *author) guarded(r ref, condition string) string {
+// guard writes an expression about a ref so that it mostly does not fail where the value is absent.
+func (a *author) guard(r ref, condition string) string {
 	switch n := a.IntN(10); {
 	case n < 3 || len(r.guard) == 0:
 		return condition
@@ -234,13 +234,13 @@ func (a *author) bool(depth int) string {
 	}
 	switch n := a.IntN(100); {
 	case n < 10:
-		return a.aboutRequest()
+		return a.requestTest()
 	case n < 13:
-		return a.aboutNamespace()
+		return a.namespaceTest()
 	case n < 16 && !a.messages:
-		return a.aboutAuthorizer()
+		return a.authorizerTest()
 	case n < 24 && len(a.variables) > 0 && !a.conditions:
-		return a.aboutVariable()
+		return a.variableTest()
 	case n < 27:
 		return pick(a.generator, "true", "false", "1 / 0 == 1", "object == oldObject", "object != null",
 			"oldObject == null", "size(object) > 3", "type(object) == map",
@@ -254,19 +254,19 @@ func (a *author) bool(depth int) string {
 	r := a.ref()
 	if a.chance(6) {
 		if o := optional(r.expr); o != "" {
-			return pick(a.generator, o+".hasValue()", o+".orValue("+a.simple(r)+") == "+literal(r.value),
-				o+" == optional.none()", o+".optMap(x, "+a.aboutValue(ref{expr: "x", value: r.value, typ: r.typ},
+			return pick(a.generator, o+".hasValue()", o+".orValue("+a.simpleLiteral(r)+") == "+literal(r.value),
+				o+" == optional.none()", o+".optMap(x, "+a.valueTest(ref{expr: "x", value: r.value, typ: r.typ},
 					0)+").orValue(false)")
 		}
 	}
 	if len(r.guard) > 1 && a.chance(8) {
 		return strings.Join(r.guard, " && ")
 	}
-	return a.guarded(r, a.aboutValue(r, depth))
+	return a.guard(r, a.valueTest(r, depth))
 }
 
-// simple is a literal as the value of a ref is.
-func (a *author) simple(r ref) string {
+// simpleLiteral is a literal as the value of a ref is.
+func (a *author) simpleLiteral(r ref) string {
 	switch v := r.value.(type) {
 	case map[string]any:
 		return "{}"
@@ -281,8 +281,8 @@ func (a *author) simple(r ref) string {
 
 var patterns = []string{"^[a-z]+$", "web", "^[a-z0-9.:/-]+$", "[0-9]+", "a|b", "(", ""}
 
-// aboutValue asks about a value.
-func (a *author) aboutValue(r ref, depth int) string {
+// valueTest asks about a value.
+func (a *author) valueTest(r ref, depth int) string {
 	e := r.expr
 	g := a.generator
 	switch v := r.value.(type) {
@@ -337,16 +337,16 @@ func (a *author) aboutValue(r ref, depth int) string {
 		return pick(g, e, "!"+e, e+" == true", e+" != false", e+" ? true : false", "string("+e+") == 'true'",
 			"type("+e+") == bool", e+" == 'true'", e+" && "+e, "["+e+"].all(b, b)")
 	case []any:
-		return a.aboutList(r, v, depth)
+		return a.listTest(r, v, depth)
 	case map[string]any:
-		return a.aboutMap(r, v, depth)
+		return a.mapTest(r, v, depth)
 	}
 	return pick(g, e+" == null", e+" != null", e+" == ''", "type("+e+") == null_type", e+" > 1",
-		"has("+selectable(e)+")", e+".size() == 0", "!"+e, e+".all(x, true)")
+		"has("+toSelectable(e)+")", e+".size() == 0", "!"+e, e+".all(x, true)")
 }
 
-// selectable is an expression that has() takes.
-func selectable(e string) string {
+// toSelectable is an expression that has() takes.
+func toSelectable(e string) string {
 	if strings.HasSuffix(e, "]") || strings.HasSuffix(e, "`") || !strings.Contains(e, ".") ||
 		strings.HasSuffix(e, ")") {
 		return "object.spec"
@@ -354,8 +354,8 @@ func selectable(e string) string {
 	return e
 }
 
-// within asks about an item, which a macro binds to name.
-func (a *author) within(name string, item ref, depth int) string {
+// itemTest asks about an item, which a macro binds to name.
+func (a *author) itemTest(name string, item ref, depth int) string {
 	inner := *a
 	inner.local = append(slices.Clone(a.local), ref{expr: name, value: item.value, typ: item.typ})
 	if depth > 0 && a.chance(60) {
@@ -368,16 +368,16 @@ func (a *author) within(name string, item ref, depth int) string {
 				}
 				r = next
 			}
-			return inner.guarded(r, inner.aboutValue(r, depth-1))
+			return inner.guard(r, inner.valueTest(r, depth-1))
 		}
 		return inner.bool(depth - 1)
 	}
-	return inner.aboutValue(ref{expr: name, value: item.value, typ: item.typ}, 0)
+	return inner.valueTest(ref{expr: name, value: item.value, typ: item.typ}, 0)
 }
 
 func (a *author) name() string { return "xyzuvw"[len(a.local)%6 : len(a.local)%6+1] }
 
-func (a *author) aboutList(r ref, v []any, depth int) string {
+func (a *author) listTest(r ref, v []any, depth int) string {
 	e, g := r.expr, a.generator
 	item := ref{}
 	if r.typ != nil {
@@ -388,7 +388,7 @@ func (a *author) aboutList(r ref, v []any, depth int) string {
 	}
 	x := a.name()
 	if a.chance(55) {
-		inner := a.within(x, item, max(depth, 1))
+		inner := a.itemTest(x, item, max(depth, 1))
 		return pick(g, e+".all("+x+", "+inner+")", e+".exists("+x+", "+inner+")", e+".exists_one("+x+", "+inner+")",
 			e+".filter("+x+", "+inner+").size() > 0",
 			e+".map("+x+", "+inner+") == [true]", e+".map("+x+", "+inner+", "+x+").size() == 1",
@@ -424,7 +424,7 @@ func (a *author) aboutList(r ref, v []any, depth int) string {
 	return pick(g, common...)
 }
 
-func (a *author) aboutMap(r ref, v map[string]any, depth int) string {
+func (a *author) mapTest(r ref, v map[string]any, depth int) string {
 	e, g := r.expr, a.generator
 	names := slices.Sorted(maps.Keys(v))
 	key := pick(g, append(names, mapKeys...)...)
@@ -435,8 +435,8 @@ func (a *author) aboutMap(r ref, v map[string]any, depth int) string {
 			item.typ = r.typ.Elem
 		}
 		x := a.name()
-		byKey := a.within(x, ref{value: names[0]}, 0)
-		byValue := a.within(x, item, 0)
+		byKey := a.itemTest(x, ref{value: names[0]}, 0)
+		byValue := a.itemTest(x, item, 0)
 		return pick(g, e+".all("+x+", "+byKey+")", e+".exists("+x+", "+byKey+")", e+".exists_one("+x+", "+byKey+")",
 			e+".filter("+x+", "+byKey+").size() > 0", e+".map("+x+", "+byKey+").size() == "+n,
 			e+".all(k, "+x+", "+byValue+")", e+".exists(k, "+x+", k == "+quote(key)+" && "+byValue+")",
@@ -459,7 +459,7 @@ func anys(names []string) []any {
 	return out
 }
 
-func (a *author) aboutRequest() string {
+func (a *author) requestTest() string {
 	r := a.kind.resource
 	return pick(a.generator, "request.operation == 'CREATE'", "request.operation in ['UPDATE', 'DELETE']",
 		"request.namespace == 'shop'", "has(request.namespace) && request.namespace.startsWith('sh')",
@@ -477,7 +477,7 @@ func (a *author) aboutRequest() string {
 		"dyn(request).userInfo.groups[7] == 'x'")
 }
 
-func (a *author) aboutNamespace() string {
+func (a *author) namespaceTest() string {
 	return pick(a.generator, "namespaceObject == null", "namespaceObject.metadata.name == 'shop'",
 		"namespaceObject != null && namespaceObject.metadata.labels['env'] == 'prod'",
 		"namespaceObject.metadata.?labels[?'team'].orValue('') == 'shop'", "has(namespaceObject.metadata.annotations)",
@@ -488,7 +488,7 @@ func (a *author) aboutNamespace() string {
 		"has(namespaceObject.status.conditions)", "size(dyn(namespaceObject)) == 3")
 }
 
-func (a *author) aboutAuthorizer() string {
+func (a *author) authorizerTest() string {
 	verb := pick(a.generator, "get", "list", "create", "fail", "")
 	check := pick(a.generator, "authorizer.requestResource", "authorizer.group('apps').resource('deployments')",
 		"authorizer.group('').resource('pods').namespace('shop').name('x')", "authorizer.path('/healthz')",
@@ -502,7 +502,7 @@ func (a *author) aboutAuthorizer() string {
 		check+".reason() == ''", check+".errored()", check+".error().startsWith('the')", check+" == "+check)
 }
 
-func (a *author) aboutVariable() string {
+func (a *author) variableTest() string {
 	v := pick(a.generator, a.variables...)
 	e := "variables." + v.name
 	switch v.class {
@@ -511,7 +511,7 @@ func (a *author) aboutVariable() string {
 	case integer:
 		return pick(a.generator, e+" > 1", e+" == "+e, e+" < 10", e+" / 0 == 1")
 	case text:
-		return a.aboutValue(ref{expr: e, value: "web"}, 0)
+		return a.valueTest(ref{expr: e, value: "web"}, 0)
 	case list:
 		return pick(a.generator, e+".size() > 0", e+".all(x, x == x)", e+" == []", e+"[0] == "+e+"[0]")
 	}
@@ -529,7 +529,7 @@ func (a *author) text() string {
 	}
 	e := "string(" + r.expr + ")"
 	if o := optional(r.expr); o != "" && a.chance(25) {
-		e = "string(" + o + ".orValue(" + a.simple(r) + "))"
+		e = "string(" + o + ".orValue(" + a.simpleLiteral(r) + "))"
 	}
 	return pick(a.generator, e, e, "'it is ' + "+e, e+" + ' at ' + request.operation",
 		quote(pick(a.generator, words...)), "("+a.bool(0)+") ? 'yes' : "+e, e+".trim() + ' '", "' '", "'a\\nb'",
@@ -572,7 +572,7 @@ func (a *author) expression(c class) string {
 	}
 	r := a.ref()
 	if o := optional(r.expr); o != "" && a.chance(40) {
-		return o + ".orValue(" + a.simple(r) + ")"
+		return o + ".orValue(" + a.simpleLiteral(r) + ")"
 	}
 	return pick(a.generator, r.expr, r.expr, "("+a.bool(0)+") ? "+"dyn("+r.expr+") : dyn(null)",
 		"optional.of("+r.expr+")", "quantity('1')")

@@ -49,7 +49,7 @@ func (l *Live) CompareFields(ctx context.Context) (*Fields, error) {
 }
 
 func (l *Live) compareFields(ctx context.Context, engine *celgate.Engine, k *kind, token string, into *Fields) error {
-	named := named
+	named := withName
 	switch k.resource.Resource {
 	case "customresourcedefinitions", "ipaddresses": // whose names are not free
 		named = func(manifest map[string]any, _ string) map[string]any { return manifest }

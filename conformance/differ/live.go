@@ -131,8 +131,8 @@ func (l *Live) warm(ctx context.Context, params map[schema.GroupVersionKind]bool
 		i := len(cases)
 		q := &question{kind: k, operation: celgate.Create, user: liveUsers[i%len(liveUsers)]}
 		s := &slot{kind: k, token: fmt.Sprintf("warm%d", i), questions: []*question{q}}
-		q.object = named(k.templates[0], s.token)
-		s.c = s.isolated(&Case{
+		q.object = withName(k.templates[0], s.token)
+		s.c = s.isolate(&Case{
 			Policy: tree(
 				`{kind: MutatingAdmissionPolicy, spec: {reinvocationPolicy: Never, paramKind: {apiVersion: %s, kind: %s},
 matchConstraints: {resourceRules: [{apiGroups: [%q], apiVersions: [%s], operations: [CREATE], resources: [%s]}]},
@@ -164,7 +164,7 @@ mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: "Ob
 		return err
 	}
 	for _, c := range cases {
-		if err := l.recorder.Permitted(ctx, c.Request); err != nil {
+		if err := l.recorder.AwaitPermission(ctx, c.Request); err != nil {
 			return err
 		}
 		if _, err := l.recorder.Ask(ctx, c); err != nil {
@@ -212,8 +212,8 @@ type question struct {
 	user      celgate.UserInfo
 }
 
-// bare returns a copy of a manifest without what the server gives to an object.
-func bare(manifest map[string]any) map[string]any {
+// stripServerFields returns a copy of a manifest without what the server gives to an object.
+func stripServerFields(manifest map[string]any) map[string]any {
 	out := runtime.DeepCopyJSON(manifest)
 	metadata, _ := out["metadata"].(map[string]any)
 	for _, name := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
@@ -224,9 +224,9 @@ func bare(manifest map[string]any) map[string]any {
 	return out
 }
 
-// named returns a bare manifest with a token in its name.
-func named(manifest map[string]any, token string) map[string]any {
-	out := bare(manifest)
+// withName returns a bare manifest with a token in its name.
+func withName(manifest map[string]any, token string) map[string]any {
+	out := stripServerFields(manifest)
 	metadata, _ := out["metadata"].(map[string]any)
 	name := fmt.Sprint(metadata["name"], "-", token)
 	metadata["name"] = name
@@ -248,8 +248,8 @@ func nameOf(object map[string]any) (namespace, name string) {
 	return namespace, name
 }
 
-// isolated returns a case whose policy matches only objects of the slot.
-func (s *slot) isolated(c *Case) *Case {
+// isolate returns a case whose policy matches only objects of the slot.
+func (s *slot) isolate(c *Case) *Case {
 	policy, binding := runtime.DeepCopyJSON(c.Policy), runtime.DeepCopyJSON(c.Binding)
 	var names []any
 	if s.old != nil {
@@ -311,8 +311,8 @@ func (s *slot) corpusCase(q *question) *conformance.Case {
 	return c
 }
 
-// managed returns the case with the managedFields of the object.
-func (q *question) managed(c *conformance.Case) *conformance.Case {
+// withManagedFields returns the case with the managedFields of the object.
+func (q *question) withManagedFields(c *conformance.Case) *conformance.Case {
 	if q.managers == nil {
 		return c
 	}
@@ -327,11 +327,11 @@ func (q *question) managed(c *conformance.Case) *conformance.Case {
 
 // createOnly reports kinds whose objects would change what the server does to other requests.
 func createOnly(k *kind) bool {
-	return unseen(k) || k.resource.Group == "apiextensions.k8s.io" || k.resource.Group == "apiregistration.k8s.io"
+	return isUnseen(k) || k.resource.Group == "apiextensions.k8s.io" || k.resource.Group == "apiregistration.k8s.io"
 }
 
-// unseen reports kinds whose requests webhooks are not asked about.
-func unseen(k *kind) bool { return k.resource.Group == "admissionregistration.k8s.io" }
+// isUnseen reports kinds whose requests webhooks are not asked about.
+func isUnseen(k *kind) bool { return k.resource.Group == "admissionregistration.k8s.io" }
 
 // refill makes the pools of an epoch.
 func (l *Live) refill(ctx context.Context, seed uint64, epoch int) error {
@@ -374,7 +374,7 @@ func (l *Live) fill(ctx context.Context, k *kind, token string, manifest func() 
 	try := func(operation celgate.Operation, object, stored map[string]any) (map[string]any, *metav1.Status, error) {
 		s := &slot{kind: k, c: &Case{}, stored: stored}
 		return l.recorder.Try(ctx, s.corpusCase(
-			&question{kind: k, operation: operation, object: named(object, token), user: liveUsers[0]}))
+			&question{kind: k, operation: operation, object: withName(object, token), user: liveUsers[0]}))
 	}
 	p := &pool{}
 	for tries := 0; len(p.creates) < poolCreates && tries < 5*poolCreates; tries++ {
@@ -403,8 +403,8 @@ func (l *Live) fill(ctx context.Context, k *kind, token string, manifest func() 
 	for i := range poolUpdates {
 		u := update{old: maps.Clone(p.creates[(i*poolCreates/2+1)%len(p.creates)].manifest)}
 		delete(u.old, "status") // whose rules are others
-		stored, err := l.recorder.Keep(ctx, named(u.old, token))
-		if corpus.Refused(err) { // what dry runs do not ask about, such as a port that is taken
+		stored, err := l.recorder.Keep(ctx, withName(u.old, token))
+		if corpus.IsRefusal(err) { // what dry runs do not ask about, such as a port that is taken
 			continue
 		}
 		if err != nil {
@@ -440,7 +440,7 @@ func (l *Live) slot(g *generator, k *kind, token string, requests int) *slot {
 	var u update
 	if len(p.updates) > 0 {
 		u = pick(g, p.updates...)
-		s.old = named(u.old, token+"-old")
+		s.old = withName(u.old, token+"-old")
 	}
 	for range requests {
 		q := &question{kind: k, operation: celgate.Create, user: pick(g, liveUsers...)}
@@ -451,9 +451,9 @@ func (l *Live) slot(g *generator, k *kind, token string, requests int) *slot {
 		switch q.operation {
 		case celgate.Create:
 			c := pick(g, p.creates...)
-			q.object, q.managers = named(c.manifest, token), c.managers
+			q.object, q.managers = withName(c.manifest, token), c.managers
 		case celgate.Update:
-			q.object = named(pick(g, u.news...), token+"-old")
+			q.object = withName(pick(g, u.news...), token+"-old")
 			l.narrow(g, q)
 		}
 		s.questions = append(s.questions, q)
@@ -462,7 +462,7 @@ func (l *Live) slot(g *generator, k *kind, token string, requests int) *slot {
 	if sample == nil || s.questions[0].sub != "" {
 		sample = s.old
 	}
-	s.c = s.isolated(g.policy(k, &object{tree: l.prepared(k, sample)}))
+	s.c = s.isolate(g.policy(k, &object{tree: l.prepare(k, sample)}))
 	return s
 }
 
@@ -503,8 +503,8 @@ func (g *generator) narrow(q *question, old map[string]any) {
 	}
 }
 
-// prepared returns a manifest as policies see it.
-func (l *Live) prepared(k *kind, manifest map[string]any) map[string]any {
+// prepare returns a manifest as policies see it.
+func (l *Live) prepare(k *kind, manifest map[string]any) map[string]any {
 	namespace, _ := nameOf(manifest)
 	result, err := prepare.Object(prepare.Input{Types: l.world.types, Resource: k.resource, Operation: "CREATE",
 		Namespace: namespace, Object: manifest})
@@ -532,7 +532,7 @@ func (l *Live) round(ctx context.Context, slots []*slot) ([]finding, error) {
 		if s.old == nil {
 			return nil
 		}
-		if s.stored, err = l.recorder.Keep(ctx, s.old); corpus.Refused(
+		if s.stored, err = l.recorder.Keep(ctx, s.old); corpus.IsRefusal(
 			err,
 		) { // another slot has what it needs, such as a port
 			s.old, err = nil, nil
@@ -588,7 +588,7 @@ func (l *Live) ask(ctx context.Context, world *conformance.World, s *slot, rejec
 	for _, q := range s.questions {
 		c := s.corpusCase(q)
 		got := &conformance.Want{}
-		mutating, err := world.Answer(ctx, engine, q.managed(c), got)
+		mutating, err := world.Answer(ctx, engine, q.withManagedFields(c), got)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", s.token, err)
 		}
@@ -625,12 +625,12 @@ func (s *slot) compare(seen *corpus.Observation, got *conformance.Want, mutating
 	want := settledWant(seen.Want)
 	diff = conformance.Compare(want, got)
 	// Webhooks are not asked about their own configurations, so that nothing shows what the mutating phase made of one.
-	if diff == "" || want.Status == nil || !seen.Passed && !unseen(s.kind) ||
+	if diff == "" || want.Status == nil || !seen.Passed && !isUnseen(s.kind) ||
 		strings.Contains(want.Status.Message, "policy-"+s.token) {
 		return diff, true
 	}
 	// The registry refused what came out of the mutating phase, which celgate does not foresee.
-	if s.c.Policy["kind"] != "MutatingAdmissionPolicy" || unseen(s.kind) {
+	if s.c.Policy["kind"] != "MutatingAdmissionPolicy" || isUnseen(s.kind) {
 		return "", false
 	}
 	if mutating == nil || !mutating.Allowed {
@@ -655,7 +655,7 @@ func settledWant(w *conformance.Want) *conformance.Want {
 		if of == nil {
 			return nil
 		}
-		s := (&answer{Status: of}).settled().Status
+		s := (&answer{Status: of}).settle().Status
 		s.Message = settle(s.Message)
 		if s.Details != nil {
 			for i := range s.Details.Causes {
@@ -678,20 +678,20 @@ func settledWant(w *conformance.Want) *conformance.Want {
 	for key, text := range s.AuditAnnotations {
 		s.AuditAnnotations[key] = settle(text)
 	}
-	s.Object, _ = replaced(w.Object, made).(map[string]any)
-	s.Mutated, _ = replaced(w.Mutated, made).(map[string]any)
+	s.Object, _ = mapStrings(w.Object, made).(map[string]any)
+	s.Mutated, _ = mapStrings(w.Mutated, made).(map[string]any)
 	return &s
 }
 
-// replaced returns a copy of a tree with every string replaced.
-func replaced(tree any, by func(string) string) any {
+// mapStrings returns a copy of a tree with every string replaced.
+func mapStrings(tree any, by func(string) string) any {
 	switch v := tree.(type) {
 	case string:
 		return by(v)
 	case []any:
 		out := make([]any, len(v))
 		for i, item := range v {
-			out[i] = replaced(item, by)
+			out[i] = mapStrings(item, by)
 		}
 		return out
 	case map[string]any:
@@ -700,7 +700,7 @@ func replaced(tree any, by func(string) string) any {
 		}
 		out := make(map[string]any, len(v))
 		for name, item := range v {
-			out[name] = replaced(item, by)
+			out[name] = mapStrings(item, by)
 		}
 		return out
 	}
@@ -756,7 +756,7 @@ func (r *LiveRun) Do(ctx context.Context, l *Live) (*LiveTotals, error) {
 			return t, nil
 		}
 		began := time.Now()
-		if err := r.one(ctx, l, i, t); err != nil {
+		if err := r.compareRound(ctx, l, i, t); err != nil {
 			if ctx.Err() != nil {
 				return t, nil
 			}
@@ -772,8 +772,8 @@ func (r *LiveRun) Do(ctx context.Context, l *Live) (*LiveTotals, error) {
 	}
 }
 
-// one compares one round.
-func (r *LiveRun) one(ctx context.Context, l *Live, index int, t *LiveTotals) error {
+// compareRound compares one round.
+func (r *LiveRun) compareRound(ctx context.Context, l *Live, index int, t *LiveTotals) error {
 	if err := l.refill(ctx, r.Seed, index/epochRounds); err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ func TestSlot(t *testing.T) {
 			updates: []update{{manifest, []map[string]any{manifest}}}}
 		g := world.generator(*seed, uint64(i))
 		s := l.slot(g, k, "q7", 10)
-		other, err := s.renamed("z9")
+		other, err := s.rename("z9")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -44,7 +44,7 @@ func topicOf(envs *celenv.Set, p *policy.Policy) (*topic, error) {
 			continue
 		}
 		root := parsed.NativeRep().Expr()
-		reads := effects.Of(root, results)
+		reads := effects.ReadsOf(root, results)
 		if name := names[x.Field]; name != "" {
 			results[name] = reads.Result(root)
 		}
@@ -92,12 +92,12 @@ func (t *topic) add(p effects.Path) {
 // speaksOf reports that the policy reads a field of request, such as userInfo.groups, or something below it.
 func (t *topic) speaksOf(root string, steps ...string) bool {
 	return slices.ContainsFunc(t.paths[root],
-		func(p effects.Path) bool { return effects.At(root, steps...).Contains(p) })
+		func(p effects.Path) bool { return effects.NewPath(root, steps...).Contains(p) })
 }
 
-// near returns a copy of a manifest with some of the fields that a policy speaks of there, some gone, and little else
+// nearManifest returns a copy of a manifest with some of the fields that a policy speaks of there, some gone, and little else
 // changed.
-func (g *generator) near(t *shape.Type, manifest map[string]any, paths []effects.Path) map[string]any {
+func (g *generator) nearManifest(t *shape.Type, manifest map[string]any, paths []effects.Path) map[string]any {
 	out := runtime.DeepCopyJSON(manifest)
 	for range min(len(paths), 1+g.IntN(4)) {
 		steps := pick(g, paths...).Split()
@@ -200,8 +200,8 @@ func drop(tree any, steps []string) {
 	}
 }
 
-// selected gives an object the labels that a selector asks for.
-func selected(object map[string]any, s *metav1.LabelSelector) {
+// addSelected gives an object the labels that a selector asks for.
+func addSelected(object map[string]any, s *metav1.LabelSelector) {
 	if s == nil {
 		return
 	}

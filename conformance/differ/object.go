@@ -43,8 +43,8 @@ var mapKeys = []string{"app", "team", "cpu", "memory", "a", "example.com/x", "ku
 
 var quantities = []any{"1", "100m", "0", "1.5", "1Gi", "1024Mi", "5n", "1e3", int64(2), "-1"}
 
-// word makes a text, with luck one that the policy speaks of.
-func (g *generator) word() string {
+// makeWord makes a text, with luck one that the policy speaks of.
+func (g *generator) makeWord() string {
 	if len(g.texts) == 0 || g.chance(35) {
 		return pick(g, words...)
 	}
@@ -91,9 +91,9 @@ func (g *generator) value(t *shape.Type, depth int) any {
 		if t.Format == "date-time" {
 			return "2024-02-03T04:05:06Z"
 		}
-		return g.word()
+		return g.makeWord()
 	case shape.Bytes:
-		return base64.StdEncoding.EncodeToString([]byte(g.word()))
+		return base64.StdEncoding.EncodeToString([]byte(g.makeWord()))
 	case shape.Quantity:
 		return pick(g, quantities...)
 	case shape.Time:
@@ -117,15 +117,15 @@ func (g *generator) value(t *shape.Type, depth int) any {
 		for range g.IntN(3) {
 			list = append(list, g.value(t.Elem, depth+1))
 		}
-		return g.unique(t, list)
+		return g.dropDuplicates(t, list)
 	case shape.Struct:
 		return g.members(t, depth)
 	}
 	return nil
 }
 
-// unique leaves one of the items that are the same to a list.
-func (g *generator) unique(t *shape.Type, list []any) []any {
+// dropDuplicates leaves one of the items that are the same to a list.
+func (g *generator) dropDuplicates(t *shape.Type, list []any) []any {
 	if t.Merge != shape.Keyed || g.chance(10) { // duplicates are legal in a live object
 		return list
 	}
@@ -241,15 +241,15 @@ func (g *generator) fill(k *kind, size int) error {
 			metadata["name"], metadata["namespace"] = own["name"], own["namespace"]
 			tree = random
 		}
-		if o := g.world.prepared(k, tree); o != nil {
+		if o := g.world.prepare(k, tree); o != nil {
 			k.pool = append(k.pool, o)
 		}
 	}
 	return nil
 }
 
-// prepared returns what policies get of an object, nil if the server would not take it.
-func (w *World) prepared(k *kind, tree map[string]any) *object {
+// prepare returns what policies get of an object, nil if the server would not take it.
+func (w *World) prepare(k *kind, tree map[string]any) *object {
 	metadata, _ := tree["metadata"].(map[string]any)
 	namespace, _ := metadata["namespace"].(string)
 	if !k.resource.Namespaced {

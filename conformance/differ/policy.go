@@ -24,14 +24,14 @@ func (g *generator) policy(k *kind, sample *object) *Case {
 	for i := range g.IntN(4) {
 		c := pick(g, boolean, integer, text, list, dynamic)
 		v := variable{fmt.Sprintf("v%d", i), c}
-		spec["variables"] = appended(spec["variables"], map[string]any{"name": v.name, "expression": a.expression(c)})
+		spec["variables"] = appendItem(spec["variables"], map[string]any{"name": v.name, "expression": a.expression(c)})
 		a.variables = append(a.variables, v)
 	}
 	if g.chance(22) {
 		b := *a
 		b.conditions = true
 		for i := range 1 + g.IntN(2) {
-			spec["matchConditions"] = appended(spec["matchConditions"],
+			spec["matchConditions"] = appendItem(spec["matchConditions"],
 				map[string]any{"name": fmt.Sprintf("c%d", i),
 					"expression": pick(g, b.bool(1), "object != null", b.bool(0)+" || true")})
 		}
@@ -44,7 +44,7 @@ func (g *generator) policy(k *kind, sample *object) *Case {
 			if g.chance(45) {
 				m = map[string]any{"patchType": "JSONPatch", "jsonPatch": map[string]any{"expression": a.jsonPatch()}}
 			}
-			spec["mutations"] = appended(spec["mutations"], m)
+			spec["mutations"] = appendItem(spec["mutations"], m)
 		}
 	} else {
 		bound["validationActions"] = pick(g, []any{"Deny"}, []any{"Deny"}, []any{"Warn"}, []any{"Audit"},
@@ -60,7 +60,7 @@ func (g *generator) policy(k *kind, sample *object) *Case {
 	}
 }
 
-func appended(to any, item any) []any {
+func appendItem(to any, item any) []any {
 	list, _ := to.([]any)
 	return append(list, item)
 }
@@ -79,11 +79,11 @@ func (a *author) validations(spec map[string]any) {
 		if a.chance(25) {
 			v["reason"] = pick(a.generator, "Forbidden", "Invalid", "RequestEntityTooLarge")
 		}
-		spec["validations"] = appended(spec["validations"], v)
+		spec["validations"] = appendItem(spec["validations"], v)
 	}
 	if a.chance(35) {
 		for i := range 1 + a.IntN(2) {
-			spec["auditAnnotations"] = appended(spec["auditAnnotations"],
+			spec["auditAnnotations"] = appendItem(spec["auditAnnotations"],
 				map[string]any{"key": fmt.Sprintf("a%d", i),
 					"valueExpression": pick(a.generator, b.text(), b.text(), "null", "''",
 						"string(authorizer.path('/x').check('get').allowed())")})

@@ -46,7 +46,7 @@ func (r *Run) Do(ctx context.Context, w *World) (*Totals, error) {
 			t.Differences >= r.Limit || ctx.Err() != nil {
 			return t, nil
 		}
-		if err := r.one(ctx, w, i, t); err != nil {
+		if err := r.comparePolicy(ctx, w, i, t); err != nil {
 			return t, fmt.Errorf("policy %d of seed %d: %w", i, r.Seed, err)
 		}
 	}
@@ -54,8 +54,8 @@ func (r *Run) Do(ctx context.Context, w *World) (*Totals, error) {
 
 const poolSize = 40
 
-// one compares one policy on many requests.
-func (r *Run) one(ctx context.Context, w *World, index uint64, t *Totals) error {
+// comparePolicy compares one policy on many requests.
+func (r *Run) comparePolicy(ctx context.Context, w *World, index uint64, t *Totals) error {
 	g := w.generator(r.Seed, index)
 	k := w.kinds[int(index)%len(w.kinds)]
 	if r.Only != "" && k.resource.Kind != r.Only {
@@ -86,17 +86,17 @@ func (r *Run) one(ctx context.Context, w *World, index uint64, t *Totals) error 
 	t.Policies++
 	for range r.Requests {
 		q := g.request(k, sample)
-		want := w.upstream.ask(ctx, server, q).settled()
+		want := w.upstream.ask(ctx, server, q).settle()
 		got, err := askEngine(ctx, engine, c, q)
 		if err != nil {
 			return err
 		}
-		got = got.settled()
+		got = got.settle()
 		t.count(want, q)
-		if same(want, got) {
+		if sameAnswers(want, got) {
 			continue
 		}
-		if w.oneOfSeveral(ctx, server, q, got) {
+		if w.isOneOfSeveral(ctx, server, q, got) {
 			t.Unordered++
 			continue
 		}
@@ -127,11 +127,11 @@ func (w *World) generator(seed, index uint64) *generator {
 	return &generator{Rand: rand.New(rand.NewPCG(seed, index)), world: w}
 }
 
-// oneOfSeveral reports whether the server itself gives this answer now and then: what walks a Go map, or the cache of
+// isOneOfSeveral reports whether the server itself gives this answer now and then: what walks a Go map, or the cache of
 // params, has no order there.
-func (w *World) oneOfSeveral(ctx context.Context, server *compiled, q *request, got *answer) bool {
+func (w *World) isOneOfSeveral(ctx context.Context, server *compiled, q *request, got *answer) bool {
 	for range 2000 { // several params, each with an order of its own, have many answers
-		if again := w.upstream.ask(ctx, server, q).settled(); same(again, got) {
+		if again := w.upstream.ask(ctx, server, q).settle(); sameAnswers(again, got) {
 			return true
 		}
 	}

@@ -49,9 +49,9 @@ func (t *trial) differs(ctx context.Context, q *request) bool {
 	if err != nil {
 		return false
 	}
-	got = got.settled()
+	got = got.settle()
 	for range 12 {
-		if same(t.upstream.ask(ctx, t.server, q).settled(), got) {
+		if sameAnswers(t.upstream.ask(ctx, t.server, q).settle(), got) {
 			return false
 		}
 	}
@@ -95,12 +95,12 @@ func (w *World) shrink(ctx context.Context, c *Case, q *request) (*Case, *reques
 
 func smallerCases(c *Case) []*Case {
 	var all []*Case
-	for _, spec := range smaller(c.Policy["spec"], true) {
+	for _, spec := range shrinkTree(c.Policy["spec"], true) {
 		p := maps.Clone(c.Policy)
 		p["spec"] = spec
 		all = append(all, &Case{p, c.Binding})
 	}
-	for _, spec := range smaller(c.Binding["spec"], true) {
+	for _, spec := range shrinkTree(c.Binding["spec"], true) {
 		b := maps.Clone(c.Binding)
 		b["spec"] = spec
 		all = append(all, &Case{c.Policy, b})
@@ -108,8 +108,8 @@ func smallerCases(c *Case) []*Case {
 	return all
 }
 
-// smaller returns trees with one thing less.
-func smaller(tree any, expressions bool) []any {
+// shrinkTree returns trees with one thing less.
+func shrinkTree(tree any, expressions bool) []any {
 	var all []any
 	switch v := tree.(type) {
 	case map[string]any:
@@ -129,7 +129,7 @@ func smaller(tree any, expressions bool) []any {
 				}
 				continue
 			}
-			for _, inner := range smaller(v[k], expressions) {
+			for _, inner := range shrinkTree(v[k], expressions) {
 				less := maps.Clone(v)
 				less[k] = inner
 				all = append(all, less)
@@ -140,7 +140,7 @@ func smaller(tree any, expressions bool) []any {
 			all = append(all, slices.Delete(slices.Clone(v), i, i+1))
 		}
 		for i := range v {
-			for _, inner := range smaller(v[i], expressions) {
+			for _, inner := range shrinkTree(v[i], expressions) {
 				less := slices.Clone(v)
 				less[i] = inner
 				all = append(all, less)
@@ -270,12 +270,12 @@ func (w *World) smallerRequests(q *request) func(func(*request) bool) {
 			if o == nil {
 				continue
 			}
-			for _, less := range smaller(o.tree, false) {
+			for _, less := range shrinkTree(o.tree, false) {
 				tree := runtime.DeepCopyJSON(less.(map[string]any))
 				if tree["kind"] == nil || tree["apiVersion"] == nil || tree["metadata"] == nil {
 					continue
 				}
-				next := w.prepared(k, tree)
+				next := w.prepare(k, tree)
 				if next == nil || size(next.tree) >= size(o.tree) {
 					continue
 				}
@@ -296,7 +296,7 @@ func (w *World) report(ctx context.Context, c *Case, q *request) string {
 	diff := ""
 	if t := w.try(c); t != nil {
 		if got, err := askEngine(ctx, t.engine, c, q); err == nil {
-			diff = difference(w.upstream.ask(ctx, t.server, q).settled(), got.settled())
+			diff = difference(w.upstream.ask(ctx, t.server, q).settle(), got.settle())
 		}
 	}
 	return diff + "\n" + w.corpusCase(c, q.resource, q.OldObject, q.Object, map[string]any{

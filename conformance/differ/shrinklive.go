@@ -42,7 +42,7 @@ func (l *Live) shrink(ctx context.Context, f finding) (finding, error) {
 		batch := smaller[tried:min(tried+liveShrinkSize, len(smaller))]
 		for i, s := range batch {
 			l.trials++
-			if batch[i], err = s.renamed("shrunk" + strconv.Itoa(l.trials)); err != nil {
+			if batch[i], err = s.rename("shrunk" + strconv.Itoa(l.trials)); err != nil {
 				return f, err
 			}
 		}
@@ -60,8 +60,8 @@ func (l *Live) shrink(ctx context.Context, f finding) (finding, error) {
 	}
 }
 
-// renamed returns a copy of the slot with another token.
-func (s *slot) renamed(token string) (*slot, error) {
+// rename returns a copy of the slot with another token.
+func (s *slot) rename(token string) (*slot, error) {
 	var err error
 	copied := func(tree map[string]any) (out map[string]any) {
 		text, e := json.Marshal(tree)
@@ -86,7 +86,7 @@ func (s *slot) renamed(token string) (*slot, error) {
 func (l *Live) smallerSlots(ctx context.Context, world *conformance.World, f finding) []*slot {
 	var all []*slot
 	add := func(next slot) {
-		next.c = next.isolated(next.c)
+		next.c = next.isolate(next.c)
 		_, rejected, err := world.Engine([]map[string]any{next.c.Policy, next.c.Binding})
 		if err == nil && (len(rejected) == 0 || f.question == nil) &&
 			!(reflect.DeepEqual(next.c, f.slot.c) && reflect.DeepEqual(next.old, f.slot.old) &&
@@ -124,7 +124,7 @@ func (l *Live) smallerSlots(ctx context.Context, world *conformance.World, f fin
 			(namespace != "" || !q.kind.resource.Namespaced)
 	}
 	if q.object != nil {
-		for _, less := range smaller(q.object, false) {
+		for _, less := range shrinkTree(q.object, false) {
 			if m, ok := whole(less); ok {
 				next := *q
 				next.object = m
@@ -133,7 +133,7 @@ func (l *Live) smallerSlots(ctx context.Context, world *conformance.World, f fin
 		}
 	}
 	if q.operation != celgate.Create {
-		for _, less := range smaller(old, false) {
+		for _, less := range shrinkTree(old, false) {
 			m, ok := whole(less)
 			if !ok {
 				continue

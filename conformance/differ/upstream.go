@@ -73,7 +73,7 @@ func newUpstream(ctx context.Context, w *World) (*upstream, error) {
 		by:     map[schema.GroupVersion]managedfields.TypeConverter{},
 		models: map[schema.GroupVersion]map[string]*spec.Schema{},
 	}
-	if err := converters.published(); err != nil {
+	if err := converters.readPublished(); err != nil {
 		return nil, err
 	}
 	for _, definition := range w.definitions {
@@ -185,7 +185,7 @@ type converters struct {
 	parse  map[schema.GroupVersion]func() ([]byte, error)
 }
 
-func (c *converters) published() error {
+func (c *converters) readPublished() error {
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes").Output()
 	if err != nil {
 		return fmt.Errorf("find the OpenAPI documents: %w", err)
@@ -335,7 +335,7 @@ func (u *upstream) ask(ctx context.Context, p *compiled, r *request) (a *answer)
 	if p.mutating != nil {
 		if a.Object, err = treeOf(object, r.Kind); err == nil && r.resource.Definition != nil &&
 			!equalTrees(a.Object, r.object.tree) {
-			a.Object, err = written(a.Object)
+			a.Object, err = rereadTree(a.Object)
 		}
 		if err != nil {
 			a.Panic = "result: " + err.Error()
@@ -407,8 +407,8 @@ func newObject(tree map[string]any, resource *schema.Resource) (*object, error) 
 	return &object{tree, hub}, err
 }
 
-// written returns a tree as it is read again once it has been written.
-func written(tree map[string]any) (again map[string]any, err error) {
+// rereadTree returns a tree as it is read again once it has been written.
+func rereadTree(tree map[string]any) (again map[string]any, err error) {
 	text, err := json.Marshal(tree)
 	if err != nil {
 		return nil, err

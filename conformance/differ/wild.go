@@ -162,7 +162,7 @@ func policyKind(object map[string]any) (kind string, binding bool) {
 // pair makes the units: every policy with each binding that its folder has for it, or with one that binds it
 // everywhere.
 func (w *Wild) pair(finds []find) error {
-	envs, err := celenv.New(celgate.Newest, quirks.Of(celgate.Newest))
+	envs, err := celenv.New(celgate.Newest, quirks.SetOf(celgate.Newest))
 	if err != nil {
 		return err
 	}
@@ -252,7 +252,7 @@ func (w *Wild) define(ctx context.Context, finds []find) error {
 			continue
 		}
 		switch _, err := w.recorder.Keep(ctx, f.object); {
-		case corpus.Refused(err):
+		case corpus.IsRefusal(err):
 			w.skip("%s: %v", f.file, err)
 		case err != nil:
 			return err
@@ -341,7 +341,7 @@ func (w *Wild) populate(ctx context.Context, finds []find, params map[schema.Gro
 	}
 	for _, f := range finds {
 		if f.object["apiVersion"] == "v1" && f.object["kind"] == "Namespace" {
-			if err := w.keep(ctx, held, bare(f.object)); err != nil {
+			if err := w.keep(ctx, held, stripServerFields(f.object)); err != nil {
 				return err
 			}
 		}
@@ -357,7 +357,7 @@ func (w *Wild) populate(ctx context.Context, finds []find, params map[schema.Gro
 			if r := w.world.types.ResourceFor(kind); name == "" || r != nil && r.Namespaced && own == "" {
 				continue
 			}
-			more = append(more, bare(f.object))
+			more = append(more, stripServerFields(f.object))
 		}
 	}
 	for _, u := range w.units {
@@ -385,7 +385,7 @@ func (w *Wild) keep(ctx context.Context, held map[string]bool, object map[string
 	}
 	held[idOf(object)] = true
 	stored, err := w.recorder.Keep(ctx, object)
-	if corpus.Refused(err) {
+	if corpus.IsRefusal(err) {
 		w.skip("%v", err)
 		return nil
 	}
@@ -443,7 +443,7 @@ func (w *Wild) namespacesFor(u *unit) []map[string]any {
 	chosen := map[string]any{"metadata": map[string]any{}}
 	for _, m := range []*policy.MatchResources{u.policy.MatchConstraints, u.binding.MatchResources} {
 		if m != nil {
-			selected(chosen, m.NamespaceSelector)
+			addSelected(chosen, m.NamespaceSelector)
 		}
 	}
 	if metadata, _ := chosen["metadata"].(map[string]any); metadata["labels"] != nil {
@@ -457,7 +457,7 @@ func (w *Wild) namespacesFor(u *unit) []map[string]any {
 	if paths := t.paths["namespaceObject"]; len(paths) > 0 {
 		typ := w.world.types.Type(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"})
 		for range 3 {
-			made := g.near(typ, map[string]any{"metadata": map[string]any{}}, paths)
+			made := g.nearManifest(typ, map[string]any{"metadata": map[string]any{}}, paths)
 			metadata, _ := made["metadata"].(map[string]any)
 			add(map[string]any{"labels": metadata["labels"], "annotations": metadata["annotations"]})
 		}
@@ -509,13 +509,13 @@ func (w *Wild) paramsFor(u *unit) []map[string]any {
 		for _, p := range u.topic.paths["params"] {
 			made, _ = g.put(w.world.types.Type(kind), made, p.Split()).(map[string]any)
 		}
-		made = bare(made)
+		made = stripServerFields(made)
 		metadata := map[string]any{"name": name}
 		if namespace != "" {
 			metadata["namespace"] = namespace
 		}
 		made["metadata"] = metadata
-		selected(made, ref.Selector)
+		addSelected(made, ref.Selector)
 		all = append(all, made)
 	}
 	return all
@@ -585,7 +585,7 @@ func (w *Wild) wildSlot(ctx context.Context, seed uint64, u *unit, pass, request
 		g := w.generatorFor(u, ^seed, uint64(age))
 		k := pick(g, u.kinds...)
 		manifest := func() map[string]any { return w.manifest(g, u, k) }
-		vary := func(of map[string]any) map[string]any { return g.near(k.typ, of, u.topic.paths["object"]) }
+		vary := func(of map[string]any) map[string]any { return g.nearManifest(k.typ, of, u.topic.paths["object"]) }
 		pool, err := w.fill(ctx, k, fmt.Sprintf("pool%d", u.number), manifest, vary)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", u.origin, err)
@@ -600,7 +600,7 @@ func (w *Wild) wildSlot(ctx context.Context, seed uint64, u *unit, pass, request
 	var news update
 	if len(u.pool.updates) > 0 {
 		news = pick(g, u.pool.updates...)
-		s.old = named(news.old, token+"-old")
+		s.old = withName(news.old, token+"-old")
 	}
 	for range requests {
 		t := pick(g, u.targets[u.kind]...)
@@ -611,16 +611,16 @@ func (w *Wild) wildSlot(ctx context.Context, seed uint64, u *unit, pass, request
 		switch {
 		case t.operation == celgate.Create:
 			c := pick(g, u.pool.creates...)
-			q.object, q.managers = named(c.manifest, token), c.managers
+			q.object, q.managers = withName(c.manifest, token), c.managers
 		case t.operation == celgate.Update:
-			q.object = named(pick(g, news.news...), token+"-old")
+			q.object = withName(pick(g, news.news...), token+"-old")
 			g.narrow(q, s.old)
 		case t.operation == celgate.Connect:
 			q.object = g.options(u.kind.resource.Subresource(t.sub))
 		}
 		s.questions = append(s.questions, q)
 	}
-	s.c = s.isolated(u.c)
+	s.c = s.isolate(u.c)
 	return s, nil
 }
 
@@ -632,7 +632,7 @@ func (w *Wild) generatorFor(u *unit, seed, index uint64) *generator {
 
 // manifest picks what an object is made from: with the labels that the policy selects, in one of its namespaces.
 func (w *Wild) manifest(g *generator, u *unit, k *kind) map[string]any {
-	manifest := bare(pick(g, k.templates...))
+	manifest := stripServerFields(pick(g, k.templates...))
 	metadata, _ := manifest["metadata"].(map[string]any)
 	if delete(metadata, "namespace"); k.resource.Namespaced {
 		metadata["namespace"] = u.namespaces[len(u.namespaces)-1]
@@ -642,7 +642,7 @@ func (w *Wild) manifest(g *generator, u *unit, k *kind) map[string]any {
 	}
 	for _, m := range []*policy.MatchResources{u.policy.MatchConstraints, u.binding.MatchResources} {
 		if m != nil && g.chance(90) {
-			selected(manifest, m.ObjectSelector)
+			addSelected(manifest, m.ObjectSelector)
 		}
 	}
 	return manifest
@@ -663,7 +663,7 @@ func (g *generator) options(sub *schema.Subresource) map[string]any {
 				options[name] = true
 			}
 		}
-		if text := g.word(); g.chance(50) && text != "" {
+		if text := g.makeWord(); g.chance(50) && text != "" {
 			options["container"] = text
 		}
 	}

@@ -16,7 +16,7 @@ import (
 
 func topicOfExpressions(t *testing.T, expressions ...string) *topic {
 	t.Helper()
-	envs, err := celenv.New(celgate.Newest, quirks.Of(celgate.Newest))
+	envs, err := celenv.New(celgate.Newest, quirks.SetOf(celgate.Newest))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestNear(t *testing.T) {
 	g.texts = topic.texts
 	seen := map[string]int{}
 	for range 200 {
-		made := g.near(pod.typ, pod.templates[0], topic.paths["object"])
+		made := g.nearManifest(pod.typ, pod.templates[0], topic.paths["object"])
 		text := fmt.Sprint(made)
 		for _, part := range []string{"registry/", "privileged:true", "privileged:false", "hostNetwork:true"} {
 			if strings.Contains(text, part) {
@@ -90,8 +90,8 @@ func TestNear(t *testing.T) {
 		}
 	}
 	for range 50 { // a policy may ask for labels of a namespace that has none
-		if made := g.near(pod.typ, map[string]any{"metadata": map[string]any{}},
-			[]effects.Path{effects.At("namespaceObject", "metadata")}); made["metadata"] == nil {
+		if made := g.nearManifest(pod.typ, map[string]any{"metadata": map[string]any{}},
+			[]effects.Path{effects.NewPath("namespaceObject", "metadata")}); made["metadata"] == nil {
 			t.Fatal("no metadata")
 		}
 	}
@@ -110,7 +110,7 @@ func TestPut(t *testing.T) {
 	typ := world.types.Type(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"})
 	made := map[string]any{}
 	for range 20 {
-		g.put(typ, made, effects.At("object", "spec", "template", "spec", "containers", "[]", "env", "[name=A]",
+		g.put(typ, made, effects.NewPath("object", "spec", "template", "spec", "containers", "[]", "env", "[name=A]",
 			"value").Split())
 	}
 	if text := fmt.Sprint(made); !strings.Contains(text, "name:A") || !strings.Contains(text, "value:") {

@@ -13,7 +13,7 @@ import (
 // validate is policy.ValidatePolicy with the compiler of celgate's engine.
 func validate(t testing.TB, p *policy.Policy) field.ErrorList {
 	t.Helper()
-	envs, err := celenv.New("1.37", quirks.Of("1.37"))
+	envs, err := celenv.New("1.37", quirks.SetOf("1.37"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -324,13 +324,13 @@ func near(g *generator, obj map[string]any) map[string]any {
 }
 
 func uidOf(in prepare.Input) string {
-	m, _ := prepare.ForValidation(in)["metadata"].(map[string]any)
+	m, _ := prepare.PrepareValidation(in)["metadata"].(map[string]any)
 	uid, _ := m["uid"].(string)
 	return uid
 }
 
 func nameOf(in prepare.Input) string {
-	m, _ := prepare.ForValidation(in)["metadata"].(map[string]any)
+	m, _ := prepare.PrepareValidation(in)["metadata"].(map[string]any)
 	name, _ := m["name"].(string)
 	return name
 }
@@ -367,7 +367,7 @@ func forValidation(t *testing.T, i int, in prepare.Input, obj runtime.Object,
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := prepare.ForValidation(in)
+	got := prepare.PrepareValidation(in)
 	if reflect.DeepEqual(got, want) {
 		return
 	}

@@ -140,7 +140,7 @@ func compareWarnings(t *testing.T, in prepare.Input, kinds map[string]bool,
 	}
 	want := slices.Clone(warnings)
 	after := in
-	after.Object = prepare.ForValidation(in)
+	after.Object = prepare.PrepareValidation(in)
 	got := prepare.Warnings(after)
 	for _, text := range want {
 		_, text, _ = strings.Cut(text, ": ")
@@ -165,7 +165,7 @@ func TestDeprecated(t *testing.T) {
 		if deprecation.IsDeprecated(obj, 1, 37) {
 			want = deprecation.WarningMessage(obj)
 		}
-		if got := prepare.Deprecated(r, "1.37"); got != want {
+		if got := prepare.DeprecationWarning(r, "1.37"); got != want {
 			t.Errorf("%s: %q, the server says %q", r.GroupVersionResource, got, want)
 		}
 	}

@@ -48,9 +48,9 @@ var releases = map[string]release{
 // Minors returns the minors of the other kube-apiservers that can be built, sorted.
 func Minors() []string { return slices.Sorted(maps.Keys(releases)) }
 
-// Mutating returns the version of admissionregistration.k8s.io in which a server of the minor, started with
+// MutatingVersion returns the version of admissionregistration.k8s.io in which a server of the minor, started with
 // [MutatingArgs], serves MutatingAdmissionPolicies. It is empty if there is none.
-func Mutating(minor string) string {
+func MutatingVersion(minor string) string {
 	if r, other := releases[minor]; other {
 		return r.mutating
 	}
@@ -60,7 +60,7 @@ func Mutating(minor string) string {
 // MutatingArgs are the flags with which a server of the minor serves MutatingAdmissionPolicies where that is off by
 // default.
 func MutatingArgs(minor string) []string {
-	version := Mutating(minor)
+	version := MutatingVersion(minor)
 	if version == "" || version == "v1" {
 		return nil
 	}
@@ -97,7 +97,7 @@ func Build(ctx context.Context, minor string) (etcdPath, apiserverPath string, e
 	if !ok {
 		return "", "", fmt.Errorf("no kube-apiserver %s: there are %s", minor, slices.Sorted(maps.Keys(releases)))
 	}
-	apiserverPath, err = apiserver.cached(other.version,
+	apiserverPath, err = apiserver.cachedPath(other.version,
 		func(path string) error { return apiserver.buildRelease(ctx, other.version, path) })
 	return etcdPath, apiserverPath, err
 }
@@ -123,14 +123,14 @@ func (b binary) build(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return b.cached(version, func(path string) error {
+	return b.cachedPath(version, func(path string) error {
 		_, err := goTool(ctx, "build", "-o", path, b.main)
 		return err
 	})
 }
 
-// cached returns the path of a version in the cache, after it was built if it was not there.
-func (b binary) cached(version string, build func(path string) error) (string, error) {
+// cachedPath returns the path of a version in the cache, after it was built if it was not there.
+func (b binary) cachedPath(version string, build func(path string) error) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", err

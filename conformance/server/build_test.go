@@ -21,7 +21,7 @@ func TestReleases(t *testing.T) {
 	}
 	for minor, want := range map[string]string{"1.31": "", "1.32": "v1alpha1", "1.35": "v1beta1", "1.36": "v1",
 		"": "v1"} {
-		if got := Mutating(minor); got != want {
+		if got := MutatingVersion(minor); got != want {
 			t.Errorf("%s serves MutatingAdmissionPolicies in %q", minor, got)
 		}
 		if on := MutatingArgs(minor) != nil; on != (want != "" && want != "v1") {

@@ -61,11 +61,11 @@ func (p *process) stop() {
 	<-p.done
 }
 
-// again starts a process that has ended as it was started before.
-func (p *process) again() (*process, error) { return startProcess(p.folder, p.path, p.args...) }
+// restart starts a process that has ended as it was started before.
+func (p *process) restart() (*process, error) { return startProcess(p.folder, p.path, p.args...) }
 
-// ended returns an error with the end of the output if the process has ended.
-func (p *process) ended() error {
+// exitError returns an error with the end of the output if the process has ended.
+func (p *process) exitError() error {
 	select {
 	case <-p.done:
 		out, _ := os.ReadFile(p.log)

@@ -178,16 +178,16 @@ func (s *Server) Wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	case <-s.etcd.done:
-		return s.etcd.ended()
+		return s.etcd.exitError()
 	case <-s.apiserver.done:
-		return s.apiserver.ended()
+		return s.apiserver.exitError()
 	}
 }
 
 // RestartAPIServer kills kube-apiserver and starts it again. It returns when that is ready.
 func (s *Server) RestartAPIServer(ctx context.Context) (err error) {
 	s.apiserver.stop()
-	if s.apiserver, err = s.apiserver.again(); err != nil {
+	if s.apiserver, err = s.apiserver.restart(); err != nil {
 		return err
 	}
 	return s.waitReady(ctx)
@@ -200,7 +200,7 @@ func (s *Server) StopEtcd(ctx context.Context, d time.Duration) (err error) {
 	case <-ctx.Done():
 	case <-time.After(d):
 	}
-	if s.etcd, err = s.etcd.again(); err != nil {
+	if s.etcd, err = s.etcd.restart(); err != nil {
 		return err
 	}
 	return s.waitReady(ctx)
@@ -284,7 +284,7 @@ func (s *Server) waitReady(ctx context.Context) error {
 	defer cancel()
 	last := errors.New("no answer yet")
 	for {
-		if err := errors.Join(s.etcd.ended(), s.apiserver.ended()); err != nil {
+		if err := errors.Join(s.etcd.exitError(), s.apiserver.exitError()); err != nil {
 			return err
 		}
 		if s.Client == nil {

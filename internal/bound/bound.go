@@ -95,8 +95,8 @@ type Pool struct {
 	taken atomic.Int64
 }
 
-// Taken returns how much of it is in use.
-func (p *Pool) Taken() int64 { return p.taken.Load() }
+// Usage returns how much of it is in use.
+func (p *Pool) Usage() int64 { return p.taken.Load() }
 
 func (p *Pool) take(n int64) bool {
 	if p.taken.Add(n) <= p.Bytes {
@@ -181,8 +181,8 @@ func (m *Meter) Charge(s Size) error {
 // ChargeBytes charges memory alone.
 func (m *Meter) ChargeBytes(n int) error { return m.Charge(Size{Bytes: int64(n)}) }
 
-// Charged returns what this invocation has been charged.
-func (m *Meter) Charged() Size { return Size{Bytes: m.bytes, Steps: m.steps} }
+// Total returns what this invocation has been charged.
+func (m *Meter) Total() Size { return Size{Bytes: m.bytes, Steps: m.steps} }
 
 // Start begins another expression.
 func (m *Meter) Start() {
@@ -191,8 +191,8 @@ func (m *Meter) Start() {
 	}
 }
 
-// Stopped returns why the expression, or a variable that it asked for, was stopped; nil if it was not.
-func (m *Meter) Stopped() error {
+// Err returns why the expression, or a variable that it asked for, was stopped; nil if it was not.
+func (m *Meter) Err() error {
 	if m == nil {
 		return nil
 	}
@@ -217,8 +217,8 @@ func (m *Meter) Reset(to Mark) {
 	}
 }
 
-// Aside does something whose charges do not count, from a state of before: what it makes is garbage.
-func (m *Meter) Aside(from Mark, do func()) {
+// DoExempt does something whose charges do not count, from a state of before: what it makes is garbage.
+func (m *Meter) DoExempt(from Mark, do func()) {
 	if m == nil {
 		do()
 		return

@@ -41,7 +41,7 @@ var free = map[string]string{
 
 func environment(t testing.TB) *cel.Env {
 	t.Helper()
-	set, err := celenv.New("1.37", quirks.Of("1.37"))
+	set, err := celenv.New("1.37", quirks.SetOf("1.37"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func charged(t testing.TB, function, overload string, args []ref.Val) bound.Size
 	if err := guard(&m, args); err != nil {
 		t.Fatalf("%s: %v", function, err)
 	}
-	mark := m.Charged()
+	mark := m.Total()
 	return mark
 }
 
@@ -345,7 +345,7 @@ func TestSearchesEnd(t *testing.T) {
 			}
 			start := time.Now()
 			err := bound.GuardOf(c.function, "")(&m, c.args)
-			if err == nil || m.Stopped() == nil {
+			if err == nil || m.Err() == nil {
 				t.Errorf("%s is not stopped (%v)", c.function, given)
 			}
 			if took := time.Since(start); took > 20*time.Second {
@@ -433,8 +433,8 @@ func TestMeter(t *testing.T) {
 		}
 	}
 	charge(100, true)
-	if pool.Taken() != 0 {
-		t.Errorf("%d bytes of the pool for next to nothing", pool.Taken())
+	if pool.Usage() != 0 {
+		t.Errorf("%d bytes of the pool for next to nothing", pool.Usage())
 	}
 	charge(6<<20, true)
 	charge(6<<20, false)
@@ -449,8 +449,8 @@ func TestMeter(t *testing.T) {
 		t.Errorf("beyond the pool: %v", err)
 	}
 	m.End()
-	if pool.Taken() != 0 {
-		t.Errorf("%d bytes of the pool are not given back", pool.Taken())
+	if pool.Usage() != 0 {
+		t.Errorf("%d bytes of the pool are not given back", pool.Usage())
 	}
 	if err := other.ChargeBytes(7 << 20); err != nil {
 		t.Error(err)
@@ -533,7 +533,7 @@ func FuzzPredict(f *testing.F) {
 		if bound.GuardOf(k.function, k.overload)(&m, args) != nil {
 			return
 		}
-		predicted := m.Charged()
+		predicted := m.Total()
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		start := time.Now()
@@ -600,8 +600,8 @@ func TestLongTexts(t *testing.T) {
 		call(t, impl, args)
 		runtime.ReadMemStats(&after)
 		used := int64(after.TotalAlloc - before.TotalAlloc)
-		if c.function != "quantity" && used > most+m.Charged().Bytes { // of a quantity it is garbage
-			t.Errorf("%s(%.10s…): charged %+v, and it allocated %d", c.function, c.text, m.Charged(), used)
+		if c.function != "quantity" && used > most+m.Total().Bytes { // of a quantity it is garbage
+			t.Errorf("%s(%.10s…): charged %+v, and it allocated %d", c.function, c.text, m.Total(), used)
 		}
 	}
 }
@@ -622,11 +622,11 @@ func TestFolding(t *testing.T) {
 		if _, err := regexp.Compile(c.pattern); err != nil {
 			t.Fatal(err)
 		}
-		took, known := time.Since(start), bound.Time(bound.Folding(c.pattern))
+		took, known := time.Since(start), bound.Time(bound.FoldingSteps(c.pattern))
 		if c.slow != (known > 100*time.Millisecond) || c.slow && took > 100*known { // a machine may be slow, the order of magnitude is not
 			t.Errorf("%.40s: taken to take %v, and it took %v", c.pattern, known, took)
 		}
-		if small := bound.PatternOf(c.pattern, bound.Served.Bytes).Small(); c.slow && small {
+		if small := bound.PatternOf(c.pattern, bound.Served.Bytes).IsSmall(); c.slow && small {
 			t.Errorf("%.40s is small", c.pattern)
 		}
 	}

@@ -43,7 +43,7 @@ func PatternOf(pattern string, most int64) Pattern {
 	n := int64(len(pattern))
 	p := Pattern{chars: n, Spare: n*characterBytes + int64(
 		strings.Count(pattern, `\p`)+strings.Count(pattern, `\P`))*categoryBytes}
-	p.fold = Folding(pattern)
+	p.fold = FoldingSteps(pattern)
 	if p.Spare <= most && strings.Contains(pattern, "{") {
 		if p.fold > longFold {
 			p.extra = mostInstructions
@@ -63,14 +63,14 @@ func groups(pattern string) int64 {
 	return int64(capture - other + strings.Count(pattern, "(?P<") + strings.Count(pattern, "(?<"))
 }
 
-// Small reports whether a pattern is soon compiled and may stay so for as long as its policy is in force.
-func (p Pattern) Small() bool { return p.Spare <= 256<<10 && p.fold <= Steps(10*time.Millisecond) }
+// IsSmall reports whether a pattern is soon compiled and may stay so for as long as its policy is in force.
+func (p Pattern) IsSmall() bool { return p.Spare <= 256<<10 && p.fold <= Steps(10*time.Millisecond) }
 
 // Steps is what a match with a text takes beyond its cost, once the pattern is compiled.
 func (p Pattern) Steps(text string) int64 { return mul(p.extra, int64(len(text))) / instructionSteps }
 
-// Over is what a match with a text takes, with all that comes before it.
-func (p Pattern) Over(text string) Size {
+// MatchSize is what a match with a text takes, with all that comes before it.
+func (p Pattern) MatchSize(text string) Size {
 	return Size{Spare: add(p.Spare, p.states(text)), Steps: add(p.fold, p.Steps(text))}
 }
 
@@ -80,9 +80,9 @@ func (p Pattern) states(text string) int64 {
 	return stateBytes * min(mul(add(p.chars, p.extra), int64(len(text))+1), mostStates)
 }
 
-// Folding is how many steps it takes to parse the classes of a regular expression for which upper and lower case are
+// FoldingSteps is how many steps it takes to parse the classes of a regular expression for which upper and lower case are
 // one: (?i)[B-𞥂] is read character by character. It counts what looks like a range, also in the text of an expression.
-func Folding(pattern string) (steps int64) {
+func FoldingSteps(pattern string) (steps int64) {
 	if !strings.Contains(pattern, "(?") {
 		return 0
 	}
@@ -153,7 +153,7 @@ func chargeMatch(m *Meter, args []ref.Val) error {
 	if !ok {
 		return nil
 	}
-	if err := m.Charge(takes.Over(s)); err != nil || m == nil || !takes.heavy(s) {
+	if err := m.Charge(takes.MatchSize(s)); err != nil || m == nil || !takes.isHeavy(s) {
 		return err
 	}
 	re, err := regexp.Compile(pattern)
@@ -168,7 +168,7 @@ func (m *Meter) ChargeMatch(p Pattern, re *regexp.Regexp, text string) error {
 	if err := m.Charge(Size{Spare: p.states(text), Steps: p.Steps(text)}); err != nil {
 		return err
 	}
-	if m == nil || !p.heavy(text) {
+	if m == nil || !p.isHeavy(text) {
 		return nil
 	}
 	return m.try(func(look func()) { search(re, text, look) })
@@ -184,7 +184,7 @@ func chargeFindAll(m *Meter, args []ref.Val) error {
 	if !ok {
 		return nil
 	}
-	size, left := takes.Over(s), limit(args, 2)
+	size, left := takes.MatchSize(s), limit(args, 2)
 	size.Bytes = slot * min(int64(len(s))+1, left)
 	size.Steps = add(size.Steps, int64(len(s)))
 	if err := m.Charge(size); err != nil || m == nil || len(s) <= shortText || left == 0 {
@@ -195,7 +195,7 @@ func chargeFindAll(m *Meter, args []ref.Val) error {
 		return nil
 	}
 	return m.try(func(look func()) {
-		if takes.heavy(s) {
+		if takes.isHeavy(s) {
 			search(re, s, look)
 		}
 		_ = re.ReplaceAllStringFunc(s, func(string) string { // of what looks for all, this tells when it has found one
@@ -208,12 +208,12 @@ func chargeFindAll(m *Meter, args []ref.Val) error {
 	})
 }
 
-// Light reports whether a match takes so little that it needs no charge.
-func (p Pattern) Light(text string) bool { return mul(int64(len(text)), p.chars+p.extra) < 100_000 }
+// IsLight reports whether a match takes so little that it needs no charge.
+func (p Pattern) IsLight(text string) bool { return mul(int64(len(text)), p.chars+p.extra) < 100_000 }
 
-// heavy reports whether a match can take longer than some tens of milliseconds: every instruction may be looked at for
+// isHeavy reports whether a match can take longer than some tens of milliseconds: every instruction may be looked at for
 // every character.
-func (p Pattern) heavy(text string) bool { return mul(int64(len(text)), p.chars+p.extra) > 4_000_000 }
+func (p Pattern) isHeavy(text string) bool { return mul(int64(len(text)), p.chars+p.extra) > 4_000_000 }
 
 // search looks for the first match, and at something else now and then.
 func search(re *regexp.Regexp, text string, look func()) {
@@ -276,9 +276,9 @@ func (m *Meter) try(do func(look func())) (err error) {
 	return nil
 }
 
-// Within does what nobody charges for and what looks at its context now and then, as loops of cel-go do: with errors in
+// DoWatched does what nobody charges for and what looks at its context now and then, as loops of cel-go do: with errors in
 // them they take the square of their length. It has the time of what is tried.
-func (m *Meter) Within(ctx context.Context, do func(context.Context) error) error {
+func (m *Meter) DoWatched(ctx context.Context, do func(context.Context) error) error {
 	if m == nil {
 		return do(ctx)
 	}

@@ -132,7 +132,7 @@ func predictAdd(args []ref.Val, _ int64) Size {
 // predictEqual counts the values of what is compared in lockstep: of the smaller side. Where one side is given, not
 // made, that is no larger than the object.
 func predictEqual(args []ref.Val, most int64) Size {
-	if !Made(args[0]) || !Made(args[1]) || count(args[0]) != count(args[1]) {
+	if !IsMade(args[0]) || !IsMade(args[1]) || count(args[0]) != count(args[1]) {
 		return Size{}
 	}
 	l, lt := Weight(args[0], most)
@@ -166,7 +166,7 @@ func deepWeight(l traits.Lister, n, most int64) int64 {
 	if n == 0 {
 		return 0
 	}
-	if first := l.Get(types.IntZero); !Deep(first) {
+	if first := l.Get(types.IntZero); !IsDeep(first) {
 		return n
 	}
 	w, _ := Weight(l, most)
@@ -182,7 +182,7 @@ func predictSearch(args []ref.Val, most int64) Size {
 }
 
 func predictFind(wanted ref.Val, l traits.Lister, n, most int64) Size {
-	if !Deep(wanted) {
+	if !IsDeep(wanted) {
 		return Size{Steps: n}
 	}
 	return Size{Steps: deepWeight(l, n, most)}
@@ -311,7 +311,7 @@ func predictFormat(args []ref.Val, most int64) Size {
 			}
 			steps = add(steps, precision/16)
 		default:
-			if !Deep(v) {
+			if !IsDeep(v) {
 				bytes = add(bytes, 40)
 				break
 			}
@@ -361,7 +361,7 @@ func predictReading(args []ref.Val, _ int64) Size {
 // predictHash predicts a sum of a text or bytes, which is short.
 func predictHash(args []ref.Val, _ int64) Size {
 	n := int64(0)
-	switch v := first(args).(type) {
+	switch v := firstOf(args).(type) {
 	case types.String:
 		n = int64(len(v))
 	case types.Bytes:
@@ -373,7 +373,7 @@ func predictHash(args []ref.Val, _ int64) Size {
 	return Size{Spare: n, Steps: n / 2}
 }
 
-func first(args []ref.Val) ref.Val {
+func firstOf(args []ref.Val) ref.Val {
 	if len(args) == 0 {
 		return nil
 	}
@@ -458,7 +458,7 @@ func predictDistinct(args []ref.Val, most int64) Size {
 	}
 	// Scalars are found in a map; others are compared with each other.
 	steps := n
-	if n > 0 && Deep(l.Get(types.IntZero)) {
+	if n > 0 && IsDeep(l.Get(types.IntZero)) {
 		steps = mul(n, deepWeight(l, n, most))
 	}
 	return Size{Bytes: mul(slot, n), Spare: mul(slot, n), Steps: steps}
@@ -586,7 +586,7 @@ func ChargeMade(m *Meter, v ref.Val) error {
 // ChargeTree charges the JSON tree that is made of a value, as a part of a patch: also of a given one, for the next
 // mutation may do the same with the result.
 func ChargeTree(m *Meter, v ref.Val) error {
-	if !Deep(v) {
+	if !IsDeep(v) {
 		return nil
 	}
 	values, _ := Weight(v, m.stepsLeft())
@@ -597,13 +597,13 @@ func ChargeTree(m *Meter, v ref.Val) error {
 // in them.
 const manyGiven = 1000
 
-// Heavy reports items of a list or map that are to be charged when it is made: those that an expression has made, and
+// IsHeavy reports items of a list or map that are to be charged when it is made: those that an expression has made, and
 // very many.
-func Heavy(items []ref.Val) bool {
+func IsHeavy(items []ref.Val) bool {
 	for _, item := range items {
-		if Made(item) {
+		if IsMade(item) {
 			return true
 		}
 	}
-	return len(items) > manyGiven && Deep(items[0])
+	return len(items) > manyGiven && IsDeep(items[0])
 }

@@ -18,10 +18,10 @@ type tree interface {
 }
 
 // A mark is a value about another one, nil for none, as objects.Mark.
-type mark interface{ Marked() ref.Val }
+type mark interface{ Content() ref.Val }
 
-// Deep reports a list, map or object, in which there may be others.
-func Deep(v ref.Val) bool {
+// IsDeep reports a list, map or object, in which there may be others.
+func IsDeep(v ref.Val) bool {
 	switch v.(type) {
 	case types.String, types.Int, types.Bool, types.Double, types.Uint, types.Null, types.Bytes:
 		return false
@@ -32,11 +32,11 @@ func Deep(v ref.Val) bool {
 	return deep
 }
 
-// Made reports a list, map or object that an expression has made: only there can one value be in several places, so
+// IsMade reports a list, map or object that an expression has made: only there can one value be in several places, so
 // that the whole is larger than what is in memory.
-func Made(v ref.Val) bool {
+func IsMade(v ref.Val) bool {
 	_, given := v.(tree)
-	return !given && Deep(v)
+	return !given && IsDeep(v)
 }
 
 // Weight returns how many values there are in a value, each as often as it can be reached, and how many bytes of text:
@@ -79,16 +79,16 @@ func (s *scale) value(v ref.Val) weight {
 		content, _ := v.Tree()
 		return s.json(content)
 	}
-	if !Deep(v) {
+	if !IsDeep(v) {
 		return weight{1, 0}
 	}
 	if reflect.TypeOf(v).Kind() != reflect.Pointer {
-		return s.inside(v)
+		return s.weighContents(v)
 	}
 	if w, ok := s.known[v]; ok {
 		return w
 	}
-	w := s.inside(v)
+	w := s.weighContents(v)
 	if w.values < fewValues {
 		return w
 	}
@@ -99,12 +99,12 @@ func (s *scale) value(v ref.Val) weight {
 	return w
 }
 
-// inside weighs what is in a list, map or object.
-func (s *scale) inside(v ref.Val) weight {
+// weighContents weighs what is in a list, map or object.
+func (s *scale) weighContents(v ref.Val) weight {
 	w := weight{values: 1}
 	switch v := v.(type) {
 	case mark:
-		if of := v.Marked(); of != nil {
+		if of := v.Content(); of != nil {
 			w.add(s.value(of))
 		}
 	case *dynamic.ObjectVal:

@@ -157,7 +157,7 @@ func (s *Set) env(mode Mode, d Declared) (*cel.Env, error) {
 			opts = append(opts, cel.Variable("authorizer.requestResource", library.ResourceCheckType))
 		}
 	}
-	others, err := older(s.base.StoredExpressionsEnv(), s.quirks)
+	others, err := olderOptions(s.base.StoredExpressionsEnv(), s.quirks)
 	if err != nil {
 		return nil, fmt.Errorf("CEL environment: %w", err)
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 func TestCompilePanics(t *testing.T) {
-	set, err := celenv.New("1.37", quirks.Of("1.37"))
+	set, err := celenv.New("1.37", quirks.SetOf("1.37"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func TestCompilePanics(t *testing.T) {
 
 // TestQuote holds the rendering of issues to that of cel-go.
 func TestQuote(t *testing.T) {
-	set, err := celenv.New("1.37", quirks.Of("1.37"))
+	set, err := celenv.New("1.37", quirks.SetOf("1.37"))
 	if err != nil {
 		t.Fatal(err)
 	}

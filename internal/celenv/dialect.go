@@ -42,7 +42,7 @@ func CompileOwn(env *cel.Env, d Declared, src string) (*cel.Ast, *cel.Issues) {
 	if len(issues.Errors()) > 0 {
 		return nil, issues
 	}
-	meant(parsed, d)
+	expandDialect(parsed, d)
 	checked, issues := Check(env, parsed)
 	if issues == nil && d.Objects {
 		issues = misusedObjects(checked, d.Marks)
@@ -57,13 +57,13 @@ func CompileOwn(env *cel.Env, d Declared, src string) (*cel.Ast, *cel.Issues) {
 func ParseOwn(env *cel.Env, d Declared, src string) (*cel.Ast, *cel.Issues) {
 	parsed, issues := Parse(env, src)
 	if len(issues.Errors()) == 0 {
-		meant(parsed, d)
+		expandDialect(parsed, d)
 	}
 	return parsed, issues
 }
 
-// meant makes of what is written in the dialect what is meant.
-func meant(parsed *cel.Ast, d Declared) {
+// expandDialect makes of what is written in the dialect what is meant.
+func expandDialect(parsed *cel.Ast, d Declared) {
 	if d.Marks {
 		objects.Unsets(parsed)
 	}

@@ -12,7 +12,7 @@ import (
 
 func extendedEnv(t *testing.T, d Declared) (*Set, *cel.Env, *plan.Functions) {
 	t.Helper()
-	set, err := New("1.37", quirks.Of("1.37"))
+	set, err := New("1.37", quirks.SetOf("1.37"))
 	if err != nil {
 		t.Fatal(err)
 	}

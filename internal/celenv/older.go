@@ -49,7 +49,7 @@ var olderLibraries = []olderLibrary{
 	{id: quirks.LibraryCosts, mentions: plan.LibraryFunctions},                                 // as environments do
 	{id: quirks.OptionalFunctions, mentions: regexp.MustCompile(`\b(first|last|unwrapOpt)\b`)}, // as Check has it
 	{id: quirks.OptionalOfAny, mentions: regexp.MustCompile(`\bor(Value)?\b`),
-		program: []cel.ProgramOption{cel.CustomDecoratorV2(lenient)}}, // see Program
+		program: []cel.ProgramOption{cel.CustomDecoratorV2(makeLenient)}}, // see Program
 	{id: quirks.QuantityAliased, mentions: regexp.MustCompile(`\b(quantity|add|sub)\b`), options: aliasedQuantities},
 	{id: quirks.RangeUnbounded, mentions: regexp.MustCompile(`\brange\b`), since: 34,
 		options: []cel.EnvOption{cel.Function("lists.range",
@@ -64,8 +64,8 @@ var olderLibraries = []olderLibrary{
 				func([]ref.Val, ref.Val) *uint64 { return new(uint64(1)) }))}},
 }
 
-// older returns what the quirks of a minor change in env.
-func older(env *cel.Env, known quirks.Set) ([]environment.VersionedOptions, error) {
+// olderOptions returns what the quirks of a minor change in env.
+func olderOptions(env *cel.Env, known quirks.Set) ([]environment.VersionedOptions, error) {
 	var all []environment.VersionedOptions
 	for _, l := range olderLibraries {
 		if !known.Has(l.id) {
@@ -84,8 +84,8 @@ func older(env *cel.Env, known quirks.Set) ([]environment.VersionedOptions, erro
 	return all, nil
 }
 
-// Met returns the quirks of the language, of those of the minor, that an expression may meet.
-func (s *Set) Met(src string) []quirks.ID {
+// QuirksOf returns the quirks of the language, of those of the minor, that an expression may meet.
+func (s *Set) QuirksOf(src string) []quirks.ID {
 	var all []quirks.ID
 	for _, l := range olderLibraries {
 		if s.quirks.Has(l.id) && l.mentions.MatchString(src) {
@@ -300,8 +300,8 @@ func costOfText(args []ref.Val, _ ref.Val) *uint64 {
 // lenientNames are what Program calls the functions or and orValue, so that no decorator of cel-go knows them.
 var lenientNames = map[string]string{"or": "@or", "orValue": "@orValue"}
 
-// lenient decorates these.
-func lenient(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+// makeLenient decorates these.
+func makeLenient(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 	call, ok := i.(interpreter.InterpretableCall)
 	if !ok {
 		return i, nil

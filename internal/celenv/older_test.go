@@ -129,7 +129,7 @@ type asker struct {
 
 func newAsker(t *testing.T, minor string) *asker {
 	t.Helper()
-	set, err := celenv.New(minor, quirks.Of(minor))
+	set, err := celenv.New(minor, quirks.SetOf(minor))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func checkPatterns(env *cel.Env, parsed *cel.Ast) (*cel.Ast, *cel.Issues) {
 			return
 		}
 		text, isText := arg.AsLiteral().(types.String)
-		if !isText || bound.PatternOf(string(text), bound.Served.Bytes).Small() {
+		if !isText || bound.PatternOf(string(text), bound.Served.Bytes).IsSmall() {
 			return
 		}
 		if _, err := syntax.Parse(string(text), syntax.Perl); err == nil {

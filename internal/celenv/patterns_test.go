@@ -14,7 +14,7 @@ import (
 
 // Patterns that would take half a gigabyte are judged as short ones are, and stay what they are.
 func TestLargePatterns(t *testing.T) {
-	set, err := celenv.New("1.37", quirks.Of("1.37"))
+	set, err := celenv.New("1.37", quirks.SetOf("1.37"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func (s *Set) EnvOfTypes(d Declared, t Types, withoutResource bool) (*cel.Env, e
 	if t.Variables != nil {
 		declare(Declare(t.Variables), variablesName)
 	}
-	return s.With(d, func(others types.Provider) types.Provider { return typeProvider{others, known} }, vars)
+	return s.EnvWith(d, func(others types.Provider) types.Provider { return typeProvider{others, known} }, vars)
 }
 
 // A typeProvider knows declared types beside those of another provider.
@@ -72,16 +72,16 @@ type typeProvider struct {
 
 // FindStructType returns the type of a name.
 func (p typeProvider) FindStructType(name string) (*types.Type, bool) {
-	return p.of(name).FindStructType(name)
+	return p.providerOf(name).FindStructType(name)
 }
 
 // FindStructFieldType returns the type of a member.
 func (p typeProvider) FindStructFieldType(name, member string) (*types.FieldType, bool) {
-	return p.of(name).FindStructFieldType(name, member)
+	return p.providerOf(name).FindStructFieldType(name, member)
 }
 
-// of returns the provider that knows a name.
-func (p typeProvider) of(name string) types.Provider {
+// providerOf returns the provider that knows a name.
+func (p typeProvider) providerOf(name string) types.Provider {
 	for _, declared := range p.declared {
 		if _, ok := declared.FindDeclType(name); ok {
 			return declared
@@ -93,9 +93,9 @@ func (p typeProvider) of(name string) types.Provider {
 // VariableType is the declared type that the server gives a variable whose expression has type t.
 func VariableType(t *cel.Type) *apiservercel.DeclType { return declType(t) }
 
-// With returns an environment for stored expressions whose variables object, oldObject, params and variables have the
+// EnvWith returns an environment for stored expressions whose variables object, oldObject, params and variables have the
 // types that vars gives them. Types are found by what provide makes of that which finds all others.
-func (s *Set) With(d Declared, provide func(types.Provider) types.Provider, vars map[string]*cel.Type) (*cel.Env,
+func (s *Set) EnvWith(d Declared, provide func(types.Provider) types.Provider, vars map[string]*cel.Type) (*cel.Env,
 	error) {
 	d.typed, d.Params = true, false
 	env, err := s.env(Run, d)

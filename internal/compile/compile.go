@@ -144,7 +144,7 @@ func mend(set *celenv.Set, prog *Program) error {
 	met := map[quirks.ID][]int{} // by quirk, the indexes of expressions
 	own := slices.Collect(prog.expressions())
 	for i, e := range own {
-		for _, id := range set.Met(e.Src) {
+		for _, id := range set.QuirksOf(e.Src) {
 			met[id] = append(met[id], i)
 		}
 	}

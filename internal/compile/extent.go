@@ -18,7 +18,7 @@ func Extent(src string, tree *ast.AST, part ast.Expr) (from, to int) {
 			return
 		}
 		at := ByteOffset(src, int(r.Start))
-		from, to = min(from, at), max(to, at+wordAt(src[at:]))
+		from, to = min(from, at), max(to, at+wordLength(src[at:]))
 		if !strings.HasPrefix(src[at:], "(") {
 			return
 		}
@@ -61,8 +61,8 @@ func ByteOffset(s string, n int) int {
 	return len(s)
 }
 
-// wordAt returns the length of the word or quoted text that s begins with, with the point before it.
-func wordAt(s string) int {
+// wordLength returns the length of the word or quoted text that s begins with, with the point before it.
+func wordLength(s string) int {
 	if s == "" {
 		return 0
 	}

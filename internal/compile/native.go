@@ -19,9 +19,9 @@ var (
 	errUnset   = errors.New("?field: optional.none() takes the field away, and kube-apiserver leaves it alone")
 )
 
-// NotNative returns the expressions of a policy of the dialect that a released policy cannot have, or of which a server
+// NativeErrors returns the expressions of a policy of the dialect that a released policy cannot have, or of which a server
 // would make something else.
-func NotNative(set *celenv.Set, p *policy.Policy) (all []NativeError) {
+func NativeErrors(set *celenv.Set, p *policy.Policy) (all []NativeError) {
 	scope := set.Scope(celenv.Write, false)
 	defer scope.Close()
 	c := compiler{scope: scope}

@@ -77,7 +77,7 @@ func recompile(
 	return next, errors.Join(errs...)
 }
 
-// A Listener is told what happens in the evaluations whose context has it, see [Listening]. Either function may be nil.
+// A Listener is told what happens in the evaluations whose context has it, see [WithListener]. Either function may be nil.
 type Listener struct {
 	// Trace is told what each evaluation of an expression of a program of [Trace] came to.
 	Trace func(*policy.Policy, policy.Expr, Seen)
@@ -89,8 +89,8 @@ type Listener struct {
 
 type listenerKey struct{}
 
-// Listening returns a context for evaluations of which l is told.
-func Listening(ctx context.Context, l *Listener) context.Context {
+// WithListener returns a context for evaluations of which l is told.
+func WithListener(ctx context.Context, l *Listener) context.Context {
 	return context.WithValue(ctx, listenerKey{}, l)
 }
 

@@ -61,7 +61,7 @@ func TestSettle(t *testing.T) {
 }
 
 func TestBare(t *testing.T) {
-	got := Bare(&metav1.Status{
+	got := Strip(&metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status"},
 		Message:  "proto:\u00a0x in scheme \"pkg/scheme.go:1\"",
 		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{

@@ -127,7 +127,7 @@ func outcomes(d *celgate.Decision) (all []string) {
 
 func derivedFrom(t *testing.T, w *World, c *Case, object map[string]any) *derive.Result {
 	t.Helper()
-	envs, err := celenv.New(w.Minor, quirks.Of(w.Minor))
+	envs, err := celenv.New(w.Minor, quirks.SetOf(w.Minor))
 	if err != nil {
 		t.Fatal(err)
 	}

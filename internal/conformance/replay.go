@@ -134,7 +134,7 @@ func (w *World) Engine(policies []map[string]any, stored ...map[string]any) (*ce
 		ref := policy.RefOf(p.Document.Object)
 		rejected = append(rejected, Rejection{
 			Kind: ref.Kind, Name: ref.Name,
-			Status: Bare(undecodable.Status()),
+			Status: Strip(undecodable.Status()),
 		})
 	}
 	engine, err := celgate.New(&set, celgate.Options{KubeVersion: w.Minor, Types: w.Types, Cluster: w.Cluster})
@@ -142,7 +142,7 @@ func (w *World) Engine(policies []map[string]any, stored ...map[string]any) (*ce
 		return nil, nil, err
 	}
 	for _, r := range engine.Rejected() {
-		rejected = append(rejected, Rejection{Kind: r.Kind, Name: r.Name, Status: Bare(r.Status)})
+		rejected = append(rejected, Rejection{Kind: r.Kind, Name: r.Name, Status: Strip(r.Status)})
 	}
 	order := func(r Rejection) int { // as they are written
 		return slices.IndexFunc(policies, func(object map[string]any) bool {
@@ -172,7 +172,7 @@ func (w *World) Answer(ctx context.Context, e *celgate.Engine, c *Case, got *Wan
 	got.Warnings = decision.WarningTexts()
 	got.AuditAnnotations = decision.AuditAnnotations
 	if !decision.Allowed {
-		got.Status = Bare(decision.Status)
+		got.Status = Strip(decision.Status)
 		return mutating, nil
 	}
 	got.Object = Settle(decision.Object)
@@ -192,7 +192,7 @@ func (w *World) prepare(ctx context.Context, e *celgate.Engine, c *Case, got *Wa
 	request, err := e.Prepare(ctx, r)
 	var refused *apierrors.StatusError
 	if errors.As(err, &refused) {
-		allowed, got.Status = false, Bare(&refused.ErrStatus)
+		allowed, got.Status = false, Strip(&refused.ErrStatus)
 		return nil, nil
 	}
 	return request, err

@@ -49,14 +49,14 @@ func Settle(object map[string]any) map[string]any {
 	return object
 }
 
-// Bare returns a copy of a status without what differs from run to run:
+// Strip returns a copy of a status without what differs from run to run:
 //
 //  1. its apiVersion and kind, which not every caller sets;
 //  2. the managedFields of an object that a message quotes;
 //  3. the kind of space behind "proto:", which package protobuf chooses for each build of a program;
 //  4. the place where a scheme was made, which a program that is built from Go modules does not know;
 //  5. the order of several wrong type names of an Object literal, which is that of a Go map.
-func Bare(status *metav1.Status) *metav1.Status {
+func Strip(status *metav1.Status) *metav1.Status {
 	status = status.DeepCopy()
 	status.TypeMeta = metav1.TypeMeta{}
 	settle := func(message *string) {

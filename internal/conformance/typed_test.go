@@ -77,7 +77,7 @@ func TestTyped(t *testing.T) {
 		}
 		minor := c.Want.Minors[0]
 		if checkers[minor] == nil {
-			envs, err := celenv.New(minor, quirks.Of(minor))
+			envs, err := celenv.New(minor, quirks.SetOf(minor))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -101,7 +101,7 @@ func (w *World) replayOverHTTP(ctx context.Context, c *Case, e *celgate.Engine, 
 		User: prepare.User{Name: request.UserInfo.Username, UID: request.UserInfo.UID, Groups: request.UserInfo.Groups,
 			Extra: request.UserInfo.Extra},
 	}
-	next.Object = prepare.ForValidation(in)
+	next.Object = prepare.PrepareValidation(in)
 	in.Before, in.Object = in.Object, next.Object
 	advice := prepare.Warnings(in)
 	if metadata, _ := next.Object["metadata"].(map[string]any); metadata != nil && next.Operation == celgate.Create {
@@ -111,7 +111,7 @@ func (w *World) replayOverHTTP(ctx context.Context, c *Case, e *celgate.Engine, 
 		if given, _ := metadata["namespace"].(string); given != "" && request.Namespace != "" &&
 			given != request.Namespace && request.Kind.Kind != "Namespace" {
 			*got.Allowed = false
-			got.Status = Bare(&apierrors.NewBadRequest(
+			got.Status = Strip(&apierrors.NewBadRequest(
 				"the namespace of the provided object does not match the namespace sent on the request").ErrStatus)
 			return nil
 		}
@@ -120,7 +120,7 @@ func (w *World) replayOverHTTP(ctx context.Context, c *Case, e *celgate.Engine, 
 		w.Types.Resource(request.Resource).Definition != nil {
 		*got.Allowed = false
 		wrong := field.Invalid(field.NewPath("kind"), given, "must be "+request.Kind.Kind)
-		got.Status = Bare(&apierrors.NewInvalid(request.Kind.GroupVersion().WithKind(given).GroupKind(), next.Name,
+		got.Status = Strip(&apierrors.NewInvalid(request.Kind.GroupVersion().WithKind(given).GroupKind(), next.Name,
 			field.ErrorList{wrong}).ErrStatus)
 		return nil
 	}
@@ -165,7 +165,7 @@ func (w *Want) take(answer *admissionv1.AdmissionResponse, warnings []string) {
 		w.AuditAnnotations[key] = value
 	}
 	if !answer.Allowed {
-		w.Status = Bare(answer.Result)
+		w.Status = Strip(answer.Result)
 	}
 }
 

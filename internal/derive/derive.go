@@ -154,7 +154,7 @@ func (d *deriver) parse(set *celenv.Set) error {
 			continue
 		}
 		p := part{Part: x, tree: parsed.NativeRep()}
-		p.reads = effects.Of(p.tree.Expr(), d.variables)
+		p.reads = effects.ReadsOf(p.tree.Expr(), d.variables)
 		if checked, _ := celenv.Check(env, parsed); checked != nil {
 			p.types = checked.NativeRep()
 		}
@@ -177,7 +177,7 @@ func (d *deriver) parse(set *celenv.Set) error {
 		}
 		for _, w := range writes {
 			if !m.copies(w) {
-				d.writes = append(d.writes, w.Path.Any())
+				d.writes = append(d.writes, w.Path.Generalize())
 			}
 		}
 	}
@@ -185,15 +185,17 @@ func (d *deriver) parse(set *celenv.Set) error {
 }
 
 // copies reports a write of what is there already, such as the name of an item.
-func (m *mutation) copies(w effects.Write) bool { return w.Value != nil && m.copied(w.Value, w.Path) }
+func (m *mutation) copies(w effects.Write) bool {
+	return w.Value != nil && m.copiesField(w.Value, w.Path)
+}
 
-// copied reports an expression that selects the field at a path, or an empty list where there is none.
-func (p *part) copied(e ast.Expr, path effects.Path) bool {
+// copiesField reports an expression that selects the field at a path, or an empty list where there is none.
+func (p *part) copiesField(e ast.Expr, path effects.Path) bool {
 	if e.Kind() == ast.CallKind {
 		switch c := e.AsCall(); effects.Function(c) {
 		case operators.Index, operators.OptIndex, operators.OptSelect:
 		case "orValue":
-			if !c.IsMemberFunction() || len(c.Args()) != 1 || !empty(c.Args()[0]) {
+			if !c.IsMemberFunction() || len(c.Args()) != 1 || !isEmptyLiteral(c.Args()[0]) {
 				return false
 			}
 		default:
@@ -203,7 +205,7 @@ func (p *part) copied(e ast.Expr, path effects.Path) bool {
 		return false
 	}
 	return slices.ContainsFunc(p.reads.Paths[e.ID()],
-		func(read effects.Path) bool { return read.Any() == path.Any() })
+		func(read effects.Path) bool { return read.Generalize() == path.Generalize() })
 }
 
 // readsOf returns the fields that a part of an expression reads, with those of the variables that it uses. What is
@@ -244,15 +246,15 @@ func (d *deriver) readsOf(r *effects.Reads, e ast.Expr) []effects.Path {
 	}
 	for _, read := range r.List {
 		if within[read.ID] && !passed[read.ID] {
-			all = append(all, read.Path.Any())
+			all = append(all, read.Path.Generalize())
 		}
 	}
 	return all
 }
 
-// changing returns a field that some paths read and that has another value when the validation runs, and says who
+// changedRead returns a field that some paths read and that has another value when the validation runs, and says who
 // changes it.
-func (d *deriver) changing(reads []effects.Path) (effects.Path, string) {
+func (d *deriver) changedRead(reads []effects.Path) (effects.Path, string) {
 	for _, r := range reads {
 		if r.Root != "object" || r.Steps == "" {
 			continue
@@ -272,9 +274,9 @@ func (d *deriver) changing(reads []effects.Path) (effects.Path, string) {
 	return effects.Path{}, ""
 }
 
-// steady explains why an expression has another value when the validation runs; empty: it has the same.
-func (d *deriver) steady(m *part, e ast.Expr) string {
-	if path, who := d.changing(d.readsOf(m.reads, e)); who != "" {
+// unsteadyReason explains why an expression has another value when the validation runs; empty: it has the same.
+func (d *deriver) unsteadyReason(m *part, e ast.Expr) string {
+	if path, who := d.changedRead(d.readsOf(m.reads, e)); who != "" {
 		return "it is computed from " + path.String() + ", " + who
 	}
 	return ""
@@ -342,7 +344,7 @@ func (d *deriver) conditions(spec map[string]any) []any {
 			continue
 		}
 		m := d.matching[j]
-		path, who := d.changing(d.readsOf(m.reads, m.tree.Expr()))
+		path, who := d.changedRead(d.readsOf(m.reads, m.tree.Expr()))
 		switch {
 		case who == "":
 		case d.opts.Unconditional:
@@ -371,14 +373,14 @@ func (d *deriver) validations() []any {
 		if len(names) > most {
 			names = append(names[:most], "…")
 		}
-		all = append(all, map[string]any{"expression": singleQuoted(a.text), "message": fmt.Sprintf(
+		all = append(all, map[string]any{"expression": singleQuote(a.text), "message": fmt.Sprintf(
 			"%s: not as policy %s sets it", strings.Join(names, ", "), d.policy.Name)})
 	}
 	return all
 }
 
-// singleQuoted writes the strings of an expression with quotes that YAML does not need to escape.
-func singleQuoted(text string) string {
+// singleQuote writes the strings of an expression with quotes that YAML does not need to escape.
+func singleQuote(text string) string {
 	if strings.ContainsAny(text, `\'`) {
 		return text
 	}

@@ -40,7 +40,7 @@ func (w *derivation) patch(e ast.Expr) []string {
 		case operators.Add:
 			return append(w.patch(c.Args()[0]), w.patch(c.Args()[1])...)
 		case operators.Conditional:
-			if len(effects.PatchOperations(e)) > 0 && trivial(c.Args()[1]) && trivial(c.Args()[2]) {
+			if len(effects.PatchOperations(e)) > 0 && isTrivial(c.Args()[1]) && isTrivial(c.Args()[2]) {
 				return nil // parents that something else is added to
 			}
 			return w.branches(c.Args()[0], w.patch, c.Args()[1], c.Args()[2], root)
@@ -54,42 +54,42 @@ func (w *derivation) patch(e ast.Expr) []string {
 				return nil
 			}
 			if members := w.patch(step.AsCall().Args()[1]); len(members) > 0 {
-				return []string{fmt.Sprintf("%s.all(%s, %s)", operand(text), c.IterVar(), and(members))}
+				return []string{fmt.Sprintf("%s.all(%s, %s)", operand(text), c.IterVar(), joinAnd(members))}
 			}
 			return nil
 		}
 	}
-	return w.no(root, "its operations are computed")
+	return w.refuseWrite(root, "its operations are computed")
 }
 
-// trivial reports operations that add empty lists and maps only.
-func trivial(e ast.Expr) bool {
+// isTrivial reports operations that add empty lists and maps only.
+func isTrivial(e ast.Expr) bool {
 	if e.Kind() != ast.ListKind {
 		return false
 	}
 	for _, write := range effects.PatchOperations(e) {
-		if write.Op != "add" || write.Value == nil || !empty(write.Value) {
+		if write.Op != "add" || write.Value == nil || !isEmptyLiteral(write.Value) {
 			return false
 		}
 	}
 	return true
 }
 
-func empty(e ast.Expr) bool {
+func isEmptyLiteral(e ast.Expr) bool {
 	return e.Kind() == ast.ListKind && e.AsList().Size() == 0 || e.Kind() == ast.MapKind && e.AsMap().Size() == 0
 }
 
 func (w *derivation) operation(e ast.Expr) []string {
 	all := effects.PatchOperations(e)
 	if e.Kind() != ast.StructKind || len(all) != 1 {
-		return w.no(root, "its operations are computed")
+		return w.refuseWrite(root, "its operations are computed")
 	}
 	op := all[0]
 	at, steps, indexed := root, op.Path.Split(), false
 	for i, s := range steps {
 		if s == effects.Item {
 			if i < len(steps)-1 || !op.Exact {
-				return w.no(place{path: op.Path}, "items have no fixed places")
+				return w.refuseWrite(place{path: op.Path}, "items have no fixed places")
 			}
 			indexed = true
 			continue
@@ -98,15 +98,15 @@ func (w *derivation) operation(e ast.Expr) []string {
 	}
 	switch {
 	case !op.Exact:
-		return w.no(place{path: op.Path}, "the path is computed")
+		return w.refuseWrite(place{path: op.Path}, "the path is computed")
 	case op.Op == "remove" && !indexed && (len(steps) == 1 || steps[0] == "status"):
-		return w.no(at, "the API server sets it")
+		return w.refuseWrite(at, "the API server sets it")
 	case op.Op == "remove" && !indexed:
 		w.paths = append(w.paths, at.path)
 		return []string{"!" + at.text + ".hasValue()"}
 	case op.Op != "add" && op.Op != "replace" || op.Value == nil || op.Op == "replace" && indexed:
-		return w.no(place{path: op.Path}, "of op %s nothing is known", strings.TrimSpace(op.Op))
-	case empty(op.Value):
+		return w.refuseWrite(place{path: op.Path}, "of op %s nothing is known", strings.TrimSpace(op.Op))
+	case isEmptyLiteral(op.Value):
 		return nil
 	case !indexed:
 		return w.value(op.Value, at)

@@ -100,7 +100,7 @@ func (w *derivation) value(e ast.Expr, at place) []string {
 			all = append(all, w.member(f.AsStructField().Name(), f.AsStructField().Value(),
 				f.AsStructField().IsOptional(), at)...)
 		}
-		return w.present(all, len(e.AsStruct().Fields()), at)
+		return w.assertPresent(all, len(e.AsStruct().Fields()), at)
 	case ast.MapKind:
 		var all []string
 		for _, entry := range e.AsMap().Entries() {
@@ -111,7 +111,7 @@ func (w *derivation) value(e ast.Expr, at place) []string {
 			}
 			all = append(all, w.member(name, pair.Value(), pair.IsOptional(), at)...)
 		}
-		return w.present(all, len(e.AsMap().Entries()), at)
+		return w.assertPresent(all, len(e.AsMap().Entries()), at)
 	case ast.ListKind:
 		return w.items(e, at)
 	case ast.ComprehensionKind:
@@ -158,8 +158,8 @@ func literal(e ast.Expr) any {
 	return e.AsLiteral().Value()
 }
 
-// present asserts that a value without members is there.
-func (w *derivation) present(all []string, members int, at place) []string {
+// assertPresent asserts that a value without members is there.
+func (w *derivation) assertPresent(all []string, members int, at place) []string {
 	if members > 0 || at.path.Steps == "" {
 		return all
 	}
@@ -184,7 +184,7 @@ func (w *derivation) optional(e ast.Expr, at place) []string {
 			return w.value(c.Args()[0], at)
 		}
 	}
-	if w.copied(e, at.path) {
+	if w.copiesField(e, at.path) {
 		return nil
 	}
 	text, ok := w.steadyText(e, at)
@@ -198,7 +198,7 @@ func (w *derivation) optional(e ast.Expr, at place) []string {
 // computedKey derives a member whose name is computed.
 func (w *derivation) computedKey(pair ast.MapEntry, at place) []string {
 	if composite(pair.Value()) || pair.IsOptional() {
-		return w.no(at, "the name of a member is computed")
+		return w.refuseWrite(at, "the name of a member is computed")
 	}
 	key, ok := w.steadyText(pair.Key(), at)
 	if !ok {
@@ -231,7 +231,7 @@ func (w *derivation) items(e ast.Expr, at place) []string {
 
 // adds remembers that items are added to a list.
 func (w *derivation) adds(at place) {
-	w.added = append(w.added, assertion{Expr: w.Expr, index: w.Index, paths: []effects.Path{at.path.Any()}})
+	w.added = append(w.added, assertion{Expr: w.Expr, index: w.Index, paths: []effects.Path{at.path.Generalize()}})
 }
 
 // exists derives that a list has an item with some members.
@@ -244,7 +244,7 @@ func (w *derivation) exists(item ast.Expr, at place) []string {
 	if len(members) == 0 || len(w.result.Refused) > before {
 		return nil // an item that is known in part could be another one
 	}
-	return []string{fmt.Sprintf("%s.exists(%s, %s)", at.list(), variable, and(members))}
+	return []string{fmt.Sprintf("%s.exists(%s, %s)", at.list(), variable, joinAnd(members))}
 }
 
 // variable names the variable of a macro.
@@ -253,7 +253,7 @@ func (w *derivation) variable() string {
 	return "item" + strings.Repeat("s", w.depth-1)
 }
 
-func and(all []string) string {
+func joinAnd(all []string) string {
 	if len(all) == 0 {
 		return "true"
 	}
@@ -282,7 +282,7 @@ func (w *derivation) loop(e ast.Expr, at place) []string {
 	}
 	own := false
 	for _, p := range w.part.reads.Paths[c.IterRange().ID()] {
-		own = own || p.Any() == at.path.Any()
+		own = own || p.Generalize() == at.path.Generalize()
 	}
 	var members []string
 	before := len(w.result.Refused)
@@ -298,15 +298,15 @@ func (w *derivation) loop(e ast.Expr, at place) []string {
 	if !ok {
 		return nil
 	}
-	if path, who := w.changing(w.readsOf(w.part.reads, c.IterRange())); own && who != "" && path != at.path.Any() {
+	if path, who := w.changedRead(w.readsOf(w.part.reads, c.IterRange())); own && who != "" && path != at.path.Generalize() {
 		w.result.Notes = append(w.result.Notes, Refusal{w.Expr, fmt.Sprintf(
 			"which items of %s are meant depends on %s, %s: of the others the validation says nothing", writePath(at.path), path,
 			who)})
 	}
 	if own {
-		w.all = append(w.all, at.path.Any())
+		w.all = append(w.all, at.path.Generalize())
 	}
-	body := and(members)
+	body := joinAnd(members)
 	if condition != "" {
 		body = fmt.Sprintf("!(%s) || %s", condition, body)
 	}
@@ -330,34 +330,34 @@ func (w *derivation) branches(condition ast.Expr, derive func(ast.Expr) []string
 	}
 	switch {
 	case len(b) == 0:
-		return []string{fmt.Sprintf("!(%s) || %s", text, and(a))}
+		return []string{fmt.Sprintf("!(%s) || %s", text, joinAnd(a))}
 	case len(a) == 0:
-		return []string{fmt.Sprintf("%s || %s", operand(text), and(b))}
+		return []string{fmt.Sprintf("%s || %s", operand(text), joinAnd(b))}
 	}
-	return []string{fmt.Sprintf("(%s) ? (%s) : (%s)", text, and(a), and(b))}
+	return []string{fmt.Sprintf("(%s) ? (%s) : (%s)", text, joinAnd(a), joinAnd(b))}
 }
 
 // leaf derives a value that is compared as it is.
 func (w *derivation) leaf(e ast.Expr, at place) []string {
-	if w.copied(e, at.path) {
+	if w.copiesField(e, at.path) {
 		return nil
 	}
 	if e.Kind() == ast.LiteralKind && e.AsLiteral() == celtypes.NullValue {
-		return w.no(at, "null is refused")
+		return w.refuseWrite(at, "null is refused")
 	}
 	if e.Kind() == ast.CallKind && effects.Function(e.AsCall()) == "optional.none" {
-		return w.no(at, "the field is cleared, and may have a default")
+		return w.refuseWrite(at, "the field is cleared, and may have a default")
 	}
 	text, ok := w.steadyText(e, at)
 	if !ok {
 		return nil
 	}
 	if composite(e) || w.typeAt(at) != nil && w.typeAt(at).Kind == shape.Struct {
-		return w.no(at, "it is computed as a whole")
+		return w.refuseWrite(at, "it is computed as a whole")
 	}
 	if steps := at.path.Split(); len(steps) == 1 && (steps[0] == "apiVersion" || steps[0] == "kind") ||
 		len(steps) > 0 && steps[0] == "status" {
-		return w.no(at, "the API server sets it")
+		return w.refuseWrite(at, "the API server sets it")
 	}
 	w.paths = append(w.paths, at.path)
 	return []string{w.equal(w.json(text, e), at, e)}
@@ -419,19 +419,19 @@ func (w *derivation) equal(text string, at place, e ast.Expr) string {
 // typeAt is the type at a place in the first of the kinds that has it; nil if none is known to.
 func (w *derivation) typeAt(at place) *shape.Type {
 	for _, t := range w.opts.Types {
-		if found := typed.Locate(t, at.path.Any().Split()); found.Type != nil {
+		if found := typed.Locate(t, at.path.Generalize().Split()); found.Type != nil {
 			return found.Type
 		}
 	}
 	return nil
 }
 
-func (w *derivation) no(at place, format string, args ...any) []string {
-	w.refuse(w.Expr, "%s cannot be derived: %s", orWhole(writePath(at.path)), fmt.Sprintf(format, args...))
+func (w *derivation) refuseWrite(at place, format string, args ...any) []string {
+	w.refuse(w.Expr, "%s cannot be derived: %s", pathOrWhole(writePath(at.path)), fmt.Sprintf(format, args...))
 	return nil
 }
 
-func orWhole(path string) string {
+func pathOrWhole(path string) string {
 	if path == "" {
 		return "the mutation"
 	}
@@ -440,8 +440,8 @@ func orWhole(path string) string {
 
 // steadyText writes an expression that has the same value when the validation runs.
 func (w *derivation) steadyText(e ast.Expr, at place) (string, bool) {
-	if why := w.steady(&w.part, e); why != "" {
-		w.no(at, "%s", why)
+	if why := w.unsteadyReason(&w.part, e); why != "" {
+		w.refuseWrite(at, "%s", why)
 		return "", false
 	}
 	return w.text(e, at)
@@ -450,7 +450,7 @@ func (w *derivation) steadyText(e ast.Expr, at place) (string, bool) {
 func (w *derivation) text(e ast.Expr, at place) (string, bool) {
 	text, err := parser.Unparse(e, w.tree.SourceInfo())
 	if err != nil {
-		w.no(at, "it cannot be written: %v", err)
+		w.refuseWrite(at, "it cannot be written: %v", err)
 		return "", false
 	}
 	return text, true

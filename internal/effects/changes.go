@@ -39,8 +39,8 @@ type Variables struct {
 	Results map[string]Result
 }
 
-// TouchedBy returns what a mutation with the expression e may change in an object at base.
-func TouchedBy(e ast.Expr, form Form, base Path, v Variables) Touches {
+// TouchesOf returns what a mutation with the expression e may change in an object at base.
+func TouchesOf(e ast.Expr, form Form, base Path, v Variables) Touches {
 	t := toucher{form: form, base: base, variables: v}
 	t.result(e, 0)
 	return t.found
@@ -92,7 +92,7 @@ func (t *toucher) result(e ast.Expr, depth int) {
 		}
 	case ast.ComprehensionKind:
 		if c := e.AsComprehension(); t.form == Patch && c.AccuInit().Kind() == ast.ListKind {
-			if item := itemAdded(unconditional(c.LoopStep())); item != nil && itemKept(c) == nil {
+			if item := addedItem(unconditionalStep(c.LoopStep())); item != nil && keptItem(c) == nil {
 				t.result(item, depth)
 				return
 			}
@@ -119,7 +119,7 @@ func (t *toucher) structure(e ast.Expr) {
 		t.found.Unknown = true
 		return
 	}
-	touch := Touch{Path: rebased(w.Path, t.base)}
+	touch := Touch{Path: rebase(w.Path, t.base)}
 	if parent, _, ok := touch.Path.Parent(); ok {
 		touch.Grows = []Path{parent}
 	}
@@ -129,8 +129,8 @@ func (t *toucher) structure(e ast.Expr) {
 	}
 }
 
-// unconditional returns what a loop adds where its condition holds.
-func unconditional(step ast.Expr) ast.Expr {
+// unconditionalStep returns what a loop adds where its condition holds.
+func unconditionalStep(step ast.Expr) ast.Expr {
 	if step.Kind() == ast.CallKind && step.AsCall().FunctionName() == operators.Conditional {
 		return step.AsCall().Args()[1]
 	}
@@ -157,7 +157,7 @@ func (t *toucher) call(c ast.CallExpr, depth int) bool {
 			t.found.List = append(t.found.List, Touch{t.base, []Path{parent}})
 			return true
 		}
-	case Function(c) == "optional.none", of(c, "mutations", "skip"), of(c, "mutations", "deny"):
+	case Function(c) == "optional.none", isCall(c, "mutations", "skip"), isCall(c, "mutations", "deny"):
 		return true
 	case name == "flatten" && t.form == Patch && c.IsMemberFunction():
 		t.result(c.Target(), depth) // a list of lists
@@ -166,7 +166,7 @@ func (t *toucher) call(c ast.CallExpr, depth int) bool {
 	return false
 }
 
-func of(c ast.CallExpr, namespace, name string) bool {
+func isCall(c ast.CallExpr, namespace, name string) bool {
 	if c.FunctionName() == namespace+"."+name {
 		return true
 	}
@@ -174,7 +174,7 @@ func of(c ast.CallExpr, namespace, name string) bool {
 		c.Target().AsIdent() == namespace
 }
 
-func rebased(p, base Path) Path {
+func rebase(p, base Path) Path {
 	for _, s := range p.Split() {
 		base = base.Step(s)
 	}
@@ -223,7 +223,7 @@ func (t *toucher) member(e ast.Expr, at Path, grows []Path) {
 		t.value(e, at, grows)
 		return
 	case ast.ListKind:
-		if t.form == Apply && keyed(e) {
+		if t.form == Apply && isKeyed(e) {
 			for _, item := range e.AsList().Elements() {
 				t.value(item, at.Step(itemStep(item)), append(slices.Clone(grows), at))
 			}
@@ -243,7 +243,7 @@ func (t *toucher) member(e ast.Expr, at Path, grows []Path) {
 		}
 	case ast.ComprehensionKind:
 		c := e.AsComprehension()
-		item := itemAdded(unconditional(c.LoopStep()))
+		item := addedItem(unconditionalStep(c.LoopStep()))
 		if t.form == Apply && item != nil && item.Kind() == ast.StructKind {
 			if !t.keepsKeys(c, item, at) {
 				grows = append(slices.Clone(grows), at)
@@ -263,8 +263,8 @@ func (t *toucher) summand(e ast.Expr, at Path, grows []Path) {
 	t.member(e, at, grows)
 }
 
-// keyed reports a list of structures, which is merged by keys.
-func keyed(list ast.Expr) bool {
+// isKeyed reports a list of structures, which is merged by keys.
+func isKeyed(list ast.Expr) bool {
 	items := list.AsList().Elements()
 	return len(items) > 0 && !slices.ContainsFunc(items, func(e ast.Expr) bool { return e.Kind() != ast.StructKind })
 }
@@ -291,7 +291,7 @@ func (t *toucher) keepsKeys(c ast.ComprehensionExpr, item ast.Expr, at Path) boo
 
 // fields are those that an expression may stand for.
 func (t *toucher) fields(e ast.Expr) []Path {
-	return Of(e, t.variables.Results).Paths[e.ID()]
+	return ReadsOf(e, t.variables.Results).Paths[e.ID()]
 }
 
 // Meets reports that what is touched may change what is demanded.
@@ -322,10 +322,10 @@ func overlap(a, b []string) bool {
 	return true
 }
 
-// Changed reports that what is demanded differs between two objects, which are the root of the path.
-func (d Demand) Changed(before, after any) bool { return changed(before, after, d.Path.Split(), d.Of) }
+// Differs reports that what is demanded differs between two objects, which are the root of the path.
+func (d Demand) Differs(before, after any) bool { return differs(before, after, d.Path.Split(), d.Of) }
 
-func changed(before, after any, steps []string, of Extent) bool {
+func differs(before, after any, steps []string, of Extent) bool {
 	if len(steps) == 0 {
 		switch of {
 		case Presence:
@@ -341,9 +341,9 @@ func changed(before, after any, steps []string, of Extent) bool {
 		return changedItems(before, after, rest, of)
 	case strings.HasPrefix(step, "[name="):
 		name := strings.TrimSuffix(strings.TrimPrefix(step, "[name="), "]")
-		return changed(itemNamed(before, name), itemNamed(after, name), rest, of)
+		return differs(namedItem(before, name), namedItem(after, name), rest, of)
 	}
-	return changed(member(before, step), member(after, step), rest, of)
+	return differs(member(before, step), member(after, step), rest, of)
 }
 
 func changedItems(before, after any, rest []string, of Extent) bool {
@@ -353,13 +353,13 @@ func changedItems(before, after any, rest []string, of Extent) bool {
 	switch before := before.(type) {
 	case []any:
 		for i, item := range before {
-			if changed(item, after.([]any)[i], rest, of) {
+			if differs(item, after.([]any)[i], rest, of) {
 				return true
 			}
 		}
 	case map[string]any:
 		for key, value := range before {
-			if changed(value, after.(map[string]any)[key], rest, of) {
+			if differs(value, after.(map[string]any)[key], rest, of) {
 				return true
 			}
 		}
@@ -404,7 +404,7 @@ func member(v any, name string) any {
 	return members[name]
 }
 
-func itemNamed(v any, name string) any {
+func namedItem(v any, name string) any {
 	list, _ := v.([]any)
 	for _, item := range list {
 		if member(item, "name") == any(name) {

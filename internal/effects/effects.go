@@ -26,8 +26,8 @@ type Path struct {
 
 const separator = "\x00"
 
-// At returns the path of the steps below root.
-func At(root string, steps ...string) Path { return Path{root, strings.Join(steps, separator)} }
+// NewPath returns the path of the steps below root.
+func NewPath(root string, steps ...string) Path { return Path{root, strings.Join(steps, separator)} }
 
 // Split returns the steps.
 func (p Path) Split() []string {
@@ -156,9 +156,9 @@ type Result struct {
 	Optional bool // an optional value: selecting from it is safe
 }
 
-// Of returns what the expression reads. Variables are the results of the policy's variables, by name: what they may
+// ReadsOf returns what the expression reads. Variables are the results of the policy's variables, by name: what they may
 // stand for is followed.
-func Of(e ast.Expr, variables map[string]Result) *Reads {
+func ReadsOf(e ast.Expr, variables map[string]Result) *Reads {
 	w := &walker{reads: &Reads{Paths: map[int64][]Path{}}, variables: variables}
 	w.walk(e, scope{})
 	return w.reads
@@ -227,7 +227,7 @@ func (w *walker) visit(e ast.Expr, s scope) []Path {
 		if paths, ok := s[name]; ok {
 			return paths
 		}
-		p := At(name)
+		p := NewPath(name)
 		w.read(e.ID(), p, false, false)
 		return []Path{p}
 	case ast.SelectKind:
@@ -271,12 +271,12 @@ func (w *walker) selection(e ast.Expr, s scope) []Path {
 	}
 	paths := w.step(e.ID(), w.walk(operand, s), sel.FieldName(), sel.IsTestOnly(), isOptional(operand, w.variables))
 	if sel.IsTestOnly() {
-		w.demands(paths, Presence)
+		w.addDemands(paths, Presence)
 	}
 	return paths
 }
 
-func (w *walker) demands(paths []Path, of Extent) {
+func (w *walker) addDemands(paths []Path, of Extent) {
 	for _, p := range paths {
 		w.reads.Demands = append(w.reads.Demands, Demand{p, of})
 	}
@@ -317,7 +317,7 @@ func (w *walker) call(e ast.Expr, s scope) []Path {
 	case name == operators.Add && len(args) == 2:
 		return union(w.walk(args[0], s), w.walk(args[1], s))
 	case (name == operators.In || name == operators.OldIn) && len(args) == 2:
-		w.in(e, args, s)
+		w.walkIn(e, args, s)
 		return nil
 	case name == operators.Equals || name == operators.NotEquals:
 		w.equality(e, args, s)
@@ -328,8 +328,8 @@ func (w *walker) call(e ast.Expr, s scope) []Path {
 	return w.function(c, name, s)
 }
 
-// in walks the operator in, which looks for a value in a list or map.
-func (w *walker) in(e ast.Expr, args []ast.Expr, s scope) {
+// walkIn walks the operator in, which looks for a value in a list or map.
+func (w *walker) walkIn(e ast.Expr, args []ast.Expr, s scope) {
 	w.walkWhole(args[0], s)
 	from := w.walk(args[1], s)
 	if _, ok := literal(args[0]).(string); !ok {
@@ -343,7 +343,7 @@ func (w *walker) in(e ast.Expr, args []ast.Expr, s scope) {
 	if text, ok := literal(args[0]).(string); ok {
 		for _, p := range from {
 			w.read(e.ID(), p.Step(text), true, false)
-			w.demands([]Path{p.Step(text)}, Presence)
+			w.addDemands([]Path{p.Step(text)}, Presence)
 		}
 	}
 }
@@ -374,7 +374,7 @@ func (w *walker) passOn(name string, args []ast.Expr, s scope) []Path {
 		return paths
 	}
 	w.reads.Nulls = append(w.reads.Nulls, paths...)
-	w.demands(paths, Presence)
+	w.addDemands(paths, Presence)
 	return nil
 }
 
@@ -383,7 +383,7 @@ func (w *walker) function(c ast.CallExpr, name string, s scope) []Path {
 	var target []Path
 	if c.IsMemberFunction() && name == c.FunctionName() {
 		target = w.walk(c.Target(), s)
-		if of, looks := argumentsLookedAt(name); looks {
+		if of, looks := argumentExtent(name); looks {
 			w.demand(c.Target(), target, of)
 		}
 	}
@@ -391,7 +391,7 @@ func (w *walker) function(c ast.CallExpr, name string, s scope) []Path {
 		paths := w.walk(a, s)
 		if name == "orValue" || name == "or" {
 			target = union(target, paths)
-		} else if of, looks := argumentsLookedAt(name); looks {
+		} else if of, looks := argumentExtent(name); looks {
 			w.demand(a, paths, of)
 		}
 	}
@@ -414,8 +414,8 @@ func (w *walker) function(c ast.CallExpr, name string, s scope) []Path {
 	return nil
 }
 
-// argumentsLookedAt returns what a function looks at of its arguments; false if it passes on what it is given.
-func argumentsLookedAt(function string) (of Extent, looks bool) {
+// argumentExtent returns what a function looks at of its arguments; false if it passes on what it is given.
+func argumentExtent(function string) (of Extent, looks bool) {
 	switch function {
 	case "size":
 		return Items, true
@@ -488,34 +488,34 @@ func (w *walker) comprehension(c ast.ComprehensionExpr, s scope) []Path {
 	inner = inner.with(keyOf(c.IterVar()), from).with(c.AccuVar(), nil)
 	w.walk(c.LoopCondition(), inner)
 	kept := w.kept
-	if item := itemKept(c); item != nil {
+	if item := keptItem(c); item != nil {
 		w.kept = item.ID()
 	}
 	w.walkWhole(c.LoopStep(), inner)
 	w.kept = kept
 	w.walk(c.Result(), s.with(c.AccuVar(), nil))
-	if itemKept(c) != nil {
+	if keptItem(c) != nil {
 		return from
 	}
 	return nil
 }
 
-// itemKept returns what a filter keeps: the items of its result are items of its range; nil for other loops.
-func itemKept(c ast.ComprehensionExpr) ast.Expr {
+// keptItem returns what a filter keeps: the items of its result are items of its range; nil for other loops.
+func keptItem(c ast.ComprehensionExpr) ast.Expr {
 	step := c.LoopStep()
 	if c.AccuInit().Kind() != ast.ListKind || step.Kind() != ast.CallKind ||
 		step.AsCall().FunctionName() != operators.Conditional {
 		return nil
 	}
-	item := itemAdded(step.AsCall().Args()[1])
+	item := addedItem(step.AsCall().Args()[1])
 	if item == nil || item.Kind() != ast.IdentKind || item.AsIdent() != c.IterVar() {
 		return nil
 	}
 	return item
 }
 
-// itemAdded returns the only item of the list that a sum ends with; nil if e is none.
-func itemAdded(e ast.Expr) ast.Expr {
+// addedItem returns the only item of the list that a sum ends with; nil if e is none.
+func addedItem(e ast.Expr) ast.Expr {
 	if e.Kind() != ast.CallKind || e.AsCall().FunctionName() != operators.Add || len(e.AsCall().Args()) != 2 {
 		return nil
 	}

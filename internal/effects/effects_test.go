@@ -12,7 +12,7 @@ import (
 
 func parse(t *testing.T, src string) ast.Expr {
 	t.Helper()
-	set, err := celenv.New("1.37", quirks.Of("1.37"))
+	set, err := celenv.New("1.37", quirks.SetOf("1.37"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func parse(t *testing.T, src string) ast.Expr {
 }
 
 func TestReads(t *testing.T) {
-	containers := effects.At("object", "spec", "containers")
+	containers := effects.NewPath("object", "spec", "containers")
 	for _, c := range []struct {
 		src      string
 		unsafe   []string // what is read without asking, the leaves
@@ -61,7 +61,7 @@ func TestReads(t *testing.T) {
 			guarded: []string{"object.a", "object.a"}},
 	} {
 		t.Run(c.src, func(t *testing.T) {
-			reads := effects.Of(parse(t, c.src), c.variable)
+			reads := effects.ReadsOf(parse(t, c.src), c.variable)
 			var unsafe, guarded []string
 			for _, r := range reads.List {
 				switch {

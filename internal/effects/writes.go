@@ -20,11 +20,11 @@ type Write struct {
 // AppliedLeaves returns the leaves that the Object{…} literals of an ApplyConfiguration set.
 func AppliedLeaves(e ast.Expr) []Write {
 	var all []Write
-	applied(e, Path{Root: "object"}, &all)
+	collectApplied(e, Path{Root: "object"}, &all)
 	return all
 }
 
-func applied(e ast.Expr, at Path, all *[]Write) {
+func collectApplied(e ast.Expr, at Path, all *[]Write) {
 	switch e.Kind() {
 	case ast.StructKind:
 		for _, f := range e.AsStruct().Fields() {
@@ -48,21 +48,21 @@ func applied(e ast.Expr, at Path, all *[]Write) {
 		}
 	case ast.ListKind:
 		for _, item := range e.AsList().Elements() {
-			applied(item, at.Step(itemStep(item)), all)
+			collectApplied(item, at.Step(itemStep(item)), all)
 		}
 	case ast.CallKind:
 		c := e.AsCall()
 		switch c.FunctionName() {
 		case operators.Conditional:
-			applied(c.Args()[1], at, all)
-			applied(c.Args()[2], at, all)
+			collectApplied(c.Args()[1], at, all)
+			collectApplied(c.Args()[2], at, all)
 		case operators.Add:
 			for _, a := range c.Args() {
-				applied(a, at, all)
+				collectApplied(a, at, all)
 			}
 		}
 	case ast.ComprehensionKind:
-		applied(e.AsComprehension().LoopStep(), at, all)
+		collectApplied(e.AsComprehension().LoopStep(), at, all)
 	}
 }
 
@@ -78,21 +78,21 @@ func itemStep(e ast.Expr) string {
 	return Item
 }
 
-// Any returns the path with all steps into named items replaced by [Item].
-func (p Path) Any() Path {
+// Generalize returns the path with all steps into named items replaced by [Item].
+func (p Path) Generalize() Path {
 	steps := p.Split()
 	for i, s := range steps {
 		if strings.HasPrefix(s, "[") {
 			steps[i] = Item
 		}
 	}
-	return At(p.Root, steps...)
+	return NewPath(p.Root, steps...)
 }
 
 // descend follows a value that holds Object{…} literals; false if it is a leaf.
 func descend(e ast.Expr, at Path, all *[]Write) bool {
 	before := len(*all)
-	applied(e, at, all)
+	collectApplied(e, at, all)
 	return len(*all) > before
 }
 
@@ -125,7 +125,7 @@ func PatchOperations(e ast.Expr) []Write {
 // pointer reads a JSON pointer as far as it is written out; what is computed is one step or the end.
 func pointer(e ast.Expr) (p Path, appends, exact bool) {
 	var parts []any // text, or nil for what is computed
-	pieces(e, &parts)
+	collectPieces(e, &parts)
 	p, exact = Path{Root: "object"}, true
 	text := ""
 	for i, part := range parts {
@@ -158,7 +158,7 @@ func pointer(e ast.Expr) (p Path, appends, exact bool) {
 	return p, appends, exact
 }
 
-func pieces(e ast.Expr, parts *[]any) {
+func collectPieces(e ast.Expr, parts *[]any) {
 	if s, ok := literal(e).(string); ok {
 		*parts = append(*parts, s)
 		return
@@ -167,8 +167,8 @@ func pieces(e ast.Expr, parts *[]any) {
 		c := e.AsCall()
 		switch {
 		case c.FunctionName() == operators.Add && len(c.Args()) == 2:
-			pieces(c.Args()[0], parts)
-			pieces(c.Args()[1], parts)
+			collectPieces(c.Args()[0], parts)
+			collectPieces(c.Args()[1], parts)
 			return
 		case strings.HasSuffix(c.FunctionName(), "escapeKey") && len(c.Args()) == 1:
 			if s, ok := literal(c.Args()[0]).(string); ok {

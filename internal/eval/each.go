@@ -35,9 +35,9 @@ func (e *EachError) Unwrap() error { return e.Err }
 
 const mostEach = 64
 
-// ForEach returns the items of the list of mutation i, and what it cost to find them; none for an optional without a
+// ItemsOf returns the items of the list of mutation i, and what it cost to find them; none for an optional without a
 // value.
-func ForEach(ctx context.Context, prog *compile.Program, i int, in Inputs) ([]*Each, int64, error) {
+func ItemsOf(ctx context.Context, prog *compile.Program, i int, in Inputs) ([]*Each, int64, error) {
 	result, _, err := newActivation(ctx, prog, in).evaluate(prog.Lists[i], budget)
 	if err == nil {
 		err = result.Err
@@ -66,8 +66,8 @@ func ForEach(ctx context.Context, prog *compile.Program, i int, in Inputs) ([]*E
 	return all, result.Cost, nil
 }
 
-// Spent returns an error if what all items of a mutation took together is more than one mutation may take.
-func Spent(cost int64) error {
+// CheckSpent returns an error if what all items of a mutation took together is more than one mutation may take.
+func CheckSpent(cost int64) error {
 	if cost > budget {
 		return ErrBudget
 	}

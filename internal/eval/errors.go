@@ -56,9 +56,9 @@ type limitError struct{ error }
 func (e limitError) Is(target error) bool { return target == ErrBudget }
 func (e limitError) Unwrap() error        { return e.error }
 
-// typed gives an error of an evaluation its type. cel-go's own errors have none that can be seen: this is the only
+// typedError gives an error of an evaluation its type. cel-go's own errors have none that can be seen: this is the only
 // place that reads their texts (resolutionError in interpreter/attributes.go v0.29.2).
-func typed(err error) error {
+func typedError(err error) error {
 	var cancelled interpreter.EvalCancelledError
 	if errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded {
 		return limitError{err}

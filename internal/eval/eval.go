@@ -54,12 +54,12 @@ type Inputs struct {
 
 // A Witness is told what is worth a note.
 type Witness interface {
-	// Looped is about evaluations with many iterations, for which a server takes seconds and more.
-	Looped(iterations uint64)
-	// Met is about a quirk that changes what an expression, or its value in a JSON patch, comes to.
-	Met(quirks.ID)
-	// Resolved is about a variable that has been evaluated.
-	Resolved(variable string, failed bool)
+	// NoteLoop is about evaluations with many iterations, for which a server takes seconds and more.
+	NoteLoop(iterations uint64)
+	// NoteQuirk is about a quirk that changes what an expression, or its value in a JSON patch, comes to.
+	NoteQuirk(quirks.ID)
+	// NoteVariable is about a variable that has been evaluated.
+	NoteVariable(variable string, failed bool)
 }
 
 // A Lazy is a value that is made when an expression asks for it, and then always the same. Nil is null.
@@ -95,10 +95,10 @@ type activation struct {
 	scoped    *Scoped // nil: no scope
 }
 
-// Looped is told about an evaluation with many iterations.
-func (a *activation) Looped(iterations, cost uint64, over bool) {
+// NoteLoop is told about an evaluation with many iterations.
+func (a *activation) NoteLoop(iterations, cost uint64, over bool) {
 	if a.Witness != nil {
-		a.Witness.Looped(iterations)
+		a.Witness.NoteLoop(iterations)
 	}
 	if over {
 		a.over = cost
@@ -122,19 +122,19 @@ func (a *activation) Parent() interpreter.Activation { return nil }
 func (a *activation) ResolveName(name string) (any, bool) {
 	switch name {
 	case "object":
-		return orNull(a.Object), true
+		return nilToNull(a.Object), true
 	case "oldObject":
-		return orNull(a.OldObject), true
+		return nilToNull(a.OldObject), true
 	case "params":
-		return orNull(a.Params), true
+		return nilToNull(a.Params), true
 	case "request":
-		return resolved(a.Request), true
+		return resolveLazy(a.Request), true
 	case "namespaceObject":
-		return resolved(a.Namespace), true
+		return resolveLazy(a.Namespace), true
 	case "authorizer":
-		return resolved(a.Authorizer), a.Authorizer != nil
+		return resolveLazy(a.Authorizer), a.Authorizer != nil
 	case "authorizer.requestResource":
-		return resolved(a.RequestResource), a.RequestResource != nil
+		return resolveLazy(a.RequestResource), a.RequestResource != nil
 	case "variables":
 		return &a.variables, true
 	case plan.MeterName:
@@ -143,7 +143,7 @@ func (a *activation) ResolveName(name string) (any, bool) {
 		if a.Kind == nil {
 			return types.NullValue, true
 		}
-		return objects.At(a.Kind), true
+		return objects.NewPlace(a.Kind), true
 	}
 	if a.Each != nil && a.Each.Name == name {
 		return a.Each.Value, true
@@ -167,18 +167,18 @@ func (a *activation) Record(variable string) (any, types.Adapter) {
 	return nil, nil
 }
 
-func orNull(v ref.Val) ref.Val {
+func nilToNull(v ref.Val) ref.Val {
 	if v == nil {
 		return types.NullValue
 	}
 	return v
 }
 
-func resolved(l Lazy) ref.Val {
+func resolveLazy(l Lazy) ref.Val {
 	if l == nil {
 		return types.NullValue
 	}
-	return orNull(l.Resolve())
+	return nilToNull(l.Resolve())
 }
 
 // group evaluates expressions one after the other with one budget, of which it returns the rest. The error is
@@ -207,17 +207,17 @@ func (a *activation) evaluate(e *compile.Expression, budget int64) (Result, int6
 	a.Meter.Start()
 	value, cost, err := run(a.ctx, e, a)
 	// What the variables cost counts first, whether or not the expression failed.
-	if budget -= a.variables.takeCost(); a.overdrawn(budget) {
+	if budget -= a.variables.takeCost(); a.isOverdrawn(budget) {
 		return Result{}, 0, ErrBudget
 	}
 	if cost < 0 {
 		return Result{}, 0, fmt.Errorf("runtime cost could not be calculated for expression: %v, no further expression will be run", e.Src)
 	}
-	if budget -= cost; a.overdrawn(budget) {
+	if budget -= cost; a.isOverdrawn(budget) {
 		return Result{}, 0, ErrBudget
 	}
 	if err != nil {
-		return Result{Err: &ExpressionError{e.Src, typed(err)}, Cost: before - budget}, budget, nil
+		return Result{Err: &ExpressionError{e.Src, typedError(err)}, Cost: before - budget}, budget, nil
 	}
 	return Result{Value: value, Cost: before - budget}, budget, nil
 }
@@ -228,7 +228,7 @@ func run(ctx context.Context, e *compile.Expression, vars *activation) (value re
 	case len(e.Mended) > 0 && vars.Witness != nil:
 		return vars.compare(ctx, e)
 	case e.Watch != nil:
-		return watched(ctx, e, vars)
+		return evaluateWatched(ctx, e, vars)
 	}
 	return runPlain(ctx, e, vars)
 }
@@ -236,7 +236,7 @@ func run(ctx context.Context, e *compile.Expression, vars *activation) (value re
 // runAlone is run without looking at what the expression comes to without quirks.
 func runAlone(ctx context.Context, e *compile.Expression, vars *activation) (value ref.Val, cost int64, err error) {
 	if e.Watch != nil {
-		return watched(ctx, e, vars)
+		return evaluateWatched(ctx, e, vars)
 	}
 	return runPlain(ctx, e, vars)
 }
@@ -252,17 +252,17 @@ func runPlain(ctx context.Context, e *compile.Expression, vars *activation) (val
 			return nil, int64(min(cost, math.MaxInt64)), interpreter.EvalCancelledError{
 				Message: "operation cancelled: actual cost limit exceeded", Cause: interpreter.CostLimitExceeded}
 		}
-		if stopped := vars.Meter.Stopped(); stopped != nil { // where cel-go would be stopped, too
+		if stopped := vars.Meter.Err(); stopped != nil { // where cel-go would be stopped, too
 			return nil, 0, stopped
 		}
 		vars.Meter.Reset(before)
 	}
 	var details *cel.EvalDetails
-	err = vars.Meter.Within(ctx, func(ctx context.Context) (err error) {
+	err = vars.Meter.DoWatched(ctx, func(ctx context.Context) (err error) {
 		value, details, err = e.Program.ContextEval(ctx, vars)
 		return err
 	})
-	if stopped := vars.Meter.Stopped(); err != nil && stopped != nil { // whatever cel-go makes of it
+	if stopped := vars.Meter.Err(); err != nil && stopped != nil { // whatever cel-go makes of it
 		return nil, 0, stopped
 	}
 	if details == nil || details.ActualCost() == nil {
@@ -271,10 +271,10 @@ func runPlain(ctx context.Context, e *compile.Expression, vars *activation) (val
 	return value, int64(min(*details.ActualCost(), math.MaxInt64)), err
 }
 
-// watched evaluates an expression that somebody watches: apart, because a deferred call costs those that nobody does.
-func watched(ctx context.Context, e *compile.Expression, vars *activation) (value ref.Val, cost int64, err error) {
+// evaluateWatched evaluates an expression that somebody watches: apart, because a deferred call costs those that nobody does.
+func evaluateWatched(ctx context.Context, e *compile.Expression, vars *activation) (value ref.Val, cost int64, err error) {
 	from := vars.Meter.Mark()
-	defer func() { vars.Meter.Aside(from, func() { e.Watch(ctx, vars, err != nil) }) }()
+	defer func() { vars.Meter.DoExempt(from, func() { e.Watch(ctx, vars, err != nil) }) }()
 	alone := *e
 	alone.Watch = nil
 	return run(ctx, &alone, vars)
@@ -339,7 +339,7 @@ func (v *variables) value(i int) ref.Val {
 // tell tells the witness that a variable has been evaluated.
 func (v *variables) tell(i int) {
 	if w := v.activation.Witness; w != nil {
-		w.Resolved(v.declared[i].Name, types.IsError(v.values[i]))
+		w.NoteVariable(v.declared[i].Name, types.IsError(v.values[i]))
 	}
 }
 

@@ -37,7 +37,7 @@ func program(t *testing.T, p policy.Policy) *compile.Program {
 }
 
 var environments = sync.OnceValue(func() *celenv.Set {
-	set, err := celenv.New("1.37", quirks.Of("1.37"))
+	set, err := celenv.New("1.37", quirks.SetOf("1.37"))
 	if err != nil {
 		panic(err)
 	}
@@ -330,6 +330,6 @@ func TestErrorsInALoop(t *testing.T) {
 
 type loops uint64
 
-func (l *loops) Resolved(string, bool)    {}
-func (l *loops) Looped(iterations uint64) { *l = max(*l, loops(iterations)) }
-func (l *loops) Met(quirks.ID)            {}
+func (l *loops) NoteVariable(string, bool)  {}
+func (l *loops) NoteLoop(iterations uint64) { *l = max(*l, loops(iterations)) }
+func (l *loops) NoteQuirk(quirks.ID)        {}

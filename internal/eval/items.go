@@ -105,9 +105,9 @@ func itemPatch(a *activation, condition, e *compile.Expression, as policy.PatchT
 			if *left -= a.variables.takeCost() + int64(cost); *left < 0 {
 				return nil, ErrBudget
 			}
-			return objects.Whole(patch), nil
+			return objects.ToTree(patch), nil
 		}
-		if stopped := a.Meter.Stopped(); stopped != nil {
+		if stopped := a.Meter.Err(); stopped != nil {
 			return nil, stopped
 		}
 		a.Meter.Reset(before)
@@ -171,11 +171,11 @@ func patchOf(value ref.Val, as policy.PatchType, in Inputs) (any, error) {
 }
 
 // ChangeItems returns an object with the changes of the values of a scope, which come in the order of a walk. Held is
-// as of [merge.Merger.Own].
+// as of [merge.Merger.ApplyOwn].
 func ChangeItems(object map[string]any, kind *Kind, changes []ItemChange,
 	held func(map[string]any) (map[string]any, error)) (map[string]any, error) {
 	c := changer{kind: kind}
-	place := merge.At(kind.Type)
+	place := merge.RootOf(kind.Type)
 	changed, _, err := c.change(object, place, changes, 0)
 	if err != nil {
 		return nil, err
@@ -184,7 +184,7 @@ func ChangeItems(object map[string]any, kind *Kind, changes []ItemChange,
 	if len(c.conflicts) > 0 && held != nil && !c.deleted {
 		if normal, err := held(out); err == nil {
 			c.conflicts = slices.DeleteFunc(c.conflicts, func(x itemConflict) bool {
-				return tree.Equal(x.In(x.place, valueAt(object, x.path)), x.In(x.place, valueAt(normal, x.path)))
+				return tree.Equal(x.ValueIn(x.place, valueAt(object, x.path)), x.ValueIn(x.place, valueAt(normal, x.path)))
 			})
 		}
 	}
@@ -214,7 +214,7 @@ type itemConflict struct {
 // change returns a value with the changes in it, and whether it stays. The paths of the changes have depth steps to it.
 func (c *changer) change(v any, place merge.Place, changes []ItemChange, depth int) (any, bool, error) {
 	if len(changes[0].Path) == depth {
-		return c.one(v, place, changes[0])
+		return c.changeOne(v, place, changes[0])
 	}
 	var out any
 	switch v := v.(type) {
@@ -264,8 +264,8 @@ func (c *changer) change(v any, place merge.Place, changes []ItemChange, depth i
 	return out, true, nil
 }
 
-// one makes the change of one value.
-func (c *changer) one(v any, place merge.Place, x ItemChange) (any, bool, error) {
+// changeOne makes the change of one value.
+func (c *changer) changeOne(v any, place merge.Place, x ItemChange) (any, bool, error) {
 	failed := func(err error) (any, bool, error) {
 		return nil, false, fmt.Errorf("%s: %w", x.Path, err)
 	}

@@ -39,7 +39,7 @@ func (a *activation) compare(ctx context.Context, e *compile.Expression) (ref.Va
 	own.value, own.cost, own.err = runAlone(ctx, e, a)
 	for i, m := range e.Mended {
 		if differ(own, others[i]) {
-			a.Witness.Met(m.Quirk)
+			a.Witness.NoteQuirk(m.Quirk)
 		}
 		if q := quantityOf(own.value); q != nil && m.Quirk == quirks.QuantityAliased {
 			if a.mended.quantities == nil {
@@ -65,7 +65,7 @@ func (a *activation) try(ctx context.Context, e *compile.Expression) (o outcome)
 	saved := *a
 	a.variables.values = append([]ref.Val(nil), saved.variables.values...)
 	a.Witness = nil
-	a.Meter.Aside(a.Meter.Mark(), func() { o.value, o.cost, o.err = runAlone(ctx, e, a) })
+	a.Meter.DoExempt(a.Meter.Mark(), func() { o.value, o.cost, o.err = runAlone(ctx, e, a) })
 	*a = saved
 	return o
 }
@@ -74,14 +74,14 @@ func (a *activation) try(ctx context.Context, e *compile.Expression) (o outcome)
 func (a *activation) meetRefused(e *compile.Expression) {
 	for _, m := range e.Mended {
 		if m.Err == nil && a.Witness != nil {
-			a.Witness.Met(m.Quirk)
+			a.Witness.NoteQuirk(m.Quirk)
 		}
 	}
 }
 
-// overdrawn reports that a budget is spent, and tells the witness which quirks make the difference. It is short, so
+// isOverdrawn reports that a budget is spent, and tells the witness which quirks make the difference. It is short, so
 // that it is no call where there are none.
-func (a *activation) overdrawn(left int64) bool {
+func (a *activation) isOverdrawn(left int64) bool {
 	if a.mended.saved != nil {
 		a.meetSpent(left)
 	}
@@ -92,7 +92,7 @@ func (a *activation) overdrawn(left int64) bool {
 func (a *activation) meetSpent(left int64) {
 	for id, saved := range a.mended.saved {
 		if (left < 0) != (left+saved < 0) {
-			a.Witness.Met(id)
+			a.Witness.NoteQuirk(id)
 		}
 	}
 }
@@ -115,7 +115,7 @@ func (a *activation) meetAliased(v ref.Val) {
 		return
 	}
 	if q := quantityOf(v); q != nil && a.mended.quantities[q] != digits(q) {
-		a.Witness.Met(quirks.QuantityAliased)
+		a.Witness.NoteQuirk(quirks.QuantityAliased)
 	}
 }
 

@@ -18,9 +18,9 @@ import (
 
 type met []quirks.ID
 
-func (m *met) Looped(uint64)         {}
-func (m *met) Resolved(string, bool) {}
-func (m *met) Met(id quirks.ID)      { *m = append(*m, id) }
+func (m *met) NoteLoop(uint64)           {}
+func (m *met) NoteVariable(string, bool) {}
+func (m *met) NoteQuirk(id quirks.ID)    { *m = append(*m, id) }
 
 var minors = map[string]*celenv.Set{} // by minor; the tests take turns
 
@@ -30,7 +30,7 @@ func evaluated(t *testing.T, minor string, p policy.Policy, object map[string]an
 	set := minors[minor]
 	if set == nil {
 		var err error
-		if set, err = celenv.New(minor, quirks.Of(minor)); err != nil {
+		if set, err = celenv.New(minor, quirks.SetOf(minor)); err != nil {
 			t.Fatal(err)
 		}
 		minors[minor] = set

@@ -41,11 +41,11 @@ func ApplyConfiguration(ctx context.Context, prog *compile.Program, e *compile.E
 				return nil, 0, ErrBudget
 			}
 			if prog.Kind == policy.Admission {
-				tree, _ = objects.Whole(tree).(map[string]any)
+				tree, _ = objects.ToTree(tree).(map[string]any)
 			}
 			return tree, budget - left + int64(cost), nil
 		}
-		if stopped := in.Meter.Stopped(); stopped != nil {
+		if stopped := in.Meter.Err(); stopped != nil {
 			return nil, 0, stopped
 		}
 		in.Meter.Reset(before)
@@ -74,7 +74,7 @@ func ApplyConfiguration(ctx context.Context, prog *compile.Program, e *compile.E
 	}
 	tree, ok := object.Value().(map[string]any)
 	if own && ok {
-		tree, ok = objects.Whole(tree).(map[string]any)
+		tree, ok = objects.ToTree(tree).(map[string]any)
 	}
 	if !ok {
 		return nil, cost, fmt.Errorf("invalid return type: %T", object)
@@ -168,7 +168,7 @@ func operation(v ref.Val, in Inputs) (jsonpatch.Operation, error) {
 		return op, fmt.Errorf("%w: %w", ErrNotJSON, err)
 	}
 	if in.Witness != nil && holdsBigInteger(patch.Val, op.Value) {
-		in.Witness.Met(quirks.PatchBigInteger)
+		in.Witness.NoteQuirk(quirks.PatchBigInteger)
 	}
 	return op, nil
 }

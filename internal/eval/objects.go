@@ -80,7 +80,7 @@ func namesBelow(v ref.Val, path string, wrong *[]string) {
 			namesBelow(field, path+"."+name, wrong)
 		}
 	case *objects.Mark:
-		if of := v.Marked(); of != nil {
+		if of := v.Content(); of != nil {
 			namesBelow(of, path, wrong)
 		}
 	case traits.Lister, traits.Mapper:

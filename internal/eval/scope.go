@@ -117,7 +117,7 @@ func (s *Scoped) resolve(name string) (any, bool) {
 	case locals.Key:
 		return s.key(), true
 	case locals.OldScope:
-		return s.old.of(s.Path), true
+		return s.old.oldOf(s.Path), true
 	case locals.Path(locals.Whole):
 		return types.String(s.Field()), true
 	}
@@ -139,14 +139,14 @@ func (s *Scoped) keep() *Scoped {
 // Walk visits the values of a scope in an object, which may be null, in the order of lists and of the keys of maps,
 // until visit returns an error. The value is there until the next one is visited.
 func Walk(within *scope.Scope, object, oldObject ref.Val, t *shape.Type, visit func(*Scoped) error) error {
-	content, shows := shown(object)
+	content, shows := shownTree(object)
 	if content == nil {
 		return nil
 	}
 	w := &walk{visit: visit}
 	w.at.scope = within
 	w.at.old = &oldValues{object: content, typ: t}
-	w.at.old.oldObject, w.at.old.shows = shown(oldObject)
+	w.at.old.oldObject, w.at.old.shows = shownTree(oldObject)
 	for _, path := range within.Paths {
 		w.at.names = w.at.names[:0]
 		for _, step := range path {
@@ -161,8 +161,8 @@ func Walk(within *scope.Scope, object, oldObject ref.Val, t *shape.Type, visit f
 	return nil
 }
 
-// shown is the tree that a value shows, nil for none.
-func shown(v ref.Val) (any, types.Adapter) {
+// shownTree is the tree that a value shows, nil for none.
+func shownTree(v ref.Val) (any, types.Adapter) {
 	if t, ok := v.(plan.Tree); ok {
 		return t.Tree()
 	}
@@ -198,7 +198,7 @@ func (w *walk) follow(path scope.Steps, content any, shows types.Adapter) error 
 		if strings.ContainsAny(step.Member, "./[]") {
 			at = step.Member
 		}
-		return w.into(at, rest, inner, shows)
+		return w.descend(at, rest, inner, shows)
 	}
 	switch content := content.(type) {
 	case nil:
@@ -207,7 +207,7 @@ func (w *walk) follow(path scope.Steps, content any, shows types.Adapter) error 
 			if step.Key != "" && !isText(item, step.Key, step.Value) {
 				continue
 			}
-			if err := w.named(step, types.Int(i), i, rest, item, shows); err != nil {
+			if err := w.followNamed(step, types.Int(i), i, rest, item, shows); err != nil {
 				return err
 			}
 		}
@@ -216,7 +216,7 @@ func (w *walk) follow(path scope.Steps, content any, shows types.Adapter) error 
 			if step.Key != "" && !isText(content[key], step.Key, step.Value) {
 				continue
 			}
-			if err := w.named(step, types.String(key), key, rest, content[key], shows); err != nil {
+			if err := w.followNamed(step, types.String(key), key, rest, content[key], shows); err != nil {
 				return err
 			}
 		}
@@ -226,18 +226,18 @@ func (w *walk) follow(path scope.Steps, content any, shows types.Adapter) error 
 	return nil
 }
 
-// named follows a path into an item with the name that the path has for its key or index.
-func (w *walk) named(step scope.Step, key ref.Val, at any, rest scope.Steps, item any, shows types.Adapter) error {
+// followNamed follows a path into an item with the name that the path has for its key or index.
+func (w *walk) followNamed(step scope.Step, key ref.Val, at any, rest scope.Steps, item any, shows types.Adapter) error {
 	if step.Name == "" {
-		return w.into(at, rest, item, shows)
+		return w.descend(at, rest, item, shows)
 	}
 	w.at.named = append(w.at.named, key)
-	err := w.into(at, rest, item, shows)
+	err := w.descend(at, rest, item, shows)
 	w.at.named = w.at.named[:len(w.at.named)-1]
 	return err
 }
 
-func (w *walk) into(at any, rest scope.Steps, content any, shows types.Adapter) error {
+func (w *walk) descend(at any, rest scope.Steps, content any, shows types.Adapter) error {
 	w.at.Path = append(w.at.Path, at)
 	err := w.follow(rest, content, shows)
 	w.at.Path = w.at.Path[:len(w.at.Path)-1]
@@ -274,8 +274,8 @@ type listIndex struct {
 	at    map[string]int
 }
 
-// of returns the value that the one at a path takes the place of; null if there is none.
-func (o *oldValues) of(path Path) ref.Val {
+// oldOf returns the value that the one at a path takes the place of; null if there is none.
+func (o *oldValues) oldOf(path Path) ref.Val {
 	current, old, typ, shows := o.object, o.oldObject, o.typ, o.shows
 	for depth, step := range path {
 		old, shows = inner(old, shows)

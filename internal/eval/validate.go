@@ -167,7 +167,7 @@ func (v *Validator) Validate(ctx context.Context, prog *compile.Program, in *Inp
 	a.begin(ctx, prog)
 	left, err := v.validations(prog)
 	if err != nil {
-		return Validation{Outcomes: failed(err), Cost: spent(budget, left, err)}
+		return Validation{Outcomes: failedOutcomes(err), Cost: spent(budget, left, err)}
 	}
 	// The authorizer is bound for validations only, also where annotations may name it.
 	a.Authorizer, a.RequestResource = nil, nil
@@ -206,7 +206,7 @@ func (v *Validator) Validate(ctx context.Context, prog *compile.Program, in *Inp
 	annotations, left, err := v.annotations(prog)
 	outcomes := v.outcomes
 	if err != nil {
-		outcomes = failed(err)
+		outcomes = failedOutcomes(err)
 	}
 	return Validation{outcomes, annotations, cost, spent(budget, left, err)}
 }
@@ -225,28 +225,28 @@ func (v *Validator) validations(prog *compile.Program) (left int64, err error) {
 	left = budget
 	for _, i := range prog.Turns {
 		rule := &prog.Policy.Validations[i]
-		if why := v.leftOut(rule); why != "" {
+		if why := v.skipReason(rule); why != "" {
 			v.add(Outcome{Expression: prog.Validations[i], Index: i, Verdict: Skip, Message: why}, nil)
 			continue
 		}
 		from := len(v.outcomes)
 		if rule.Scope.IsZero() {
-			left, err = v.whole(prog, i, left)
+			left, err = v.evaluateWhole(prog, i, left)
 		} else {
-			left, err = v.scoped(prog, i, left)
+			left, err = v.evaluateScoped(prog, i, left)
 		}
 		if err != nil {
 			return 0, err
 		}
-		if rule.Guard && slices.ContainsFunc(v.outcomes[from:], Outcome.failed) {
+		if rule.Guard && slices.ContainsFunc(v.outcomes[from:], Outcome.hasFailed) {
 			v.guard = rule
 		}
 	}
 	return left, nil
 }
 
-// leftOut says why a validation is not evaluated; "" if it is.
-func (v *Validator) leftOut(rule *policy.Validation) string {
+// skipReason says why a validation is not evaluated; "" if it is.
+func (v *Validator) skipReason(rule *policy.Validation) string {
 	binding := v.activation.Binding
 	switch {
 	case v.guard != nil:
@@ -257,11 +257,11 @@ func (v *Validator) leftOut(rule *policy.Validation) string {
 	return ""
 }
 
-// failed reports that what the outcome is about is not so, or not for sure.
-func (o Outcome) failed() bool { return o.Verdict == Deny || o.Verdict == Error }
+// hasFailed reports that what the outcome is about is not so, or not for sure.
+func (o Outcome) hasFailed() bool { return o.Verdict == Deny || o.Verdict == Error }
 
-// whole evaluates a validation without a scope.
-func (v *Validator) whole(prog *compile.Program, i int, left int64) (int64, error) {
+// evaluateWhole evaluates a validation without a scope.
+func (v *Validator) evaluateWhole(prog *compile.Program, i int, left int64) (int64, error) {
 	e := prog.Validations[i]
 	r, left, err := v.activation.evaluate(e, left)
 	if err != nil {
@@ -279,8 +279,8 @@ func (v *Validator) whole(prog *compile.Program, i int, left int64) (int64, erro
 	return left, nil
 }
 
-// scoped evaluates a validation for each value of its scope.
-func (v *Validator) scoped(prog *compile.Program, i int, left int64) (int64, error) {
+// evaluateScoped evaluates a validation for each value of its scope.
+func (v *Validator) evaluateScoped(prog *compile.Program, i int, left int64) (int64, error) {
 	e, within := prog.Validations[i], prog.Policy.Validations[i].Within()
 	a := &v.activation
 	passed := len(v.outcomes)
@@ -387,26 +387,26 @@ func (v *Validator) annotations(prog *compile.Program) ([]Annotation, int64, err
 	return annotations, left, nil
 }
 
-// failed is one error in place of all outcomes.
-func failed(err error) []Outcome {
+// failedOutcomes is one error in place of all outcomes.
+func failedOutcomes(err error) []Outcome {
 	return []Outcome{{Verdict: Error, Message: err.Error(), Err: err}}
 }
 
 // message chooses the text of a denial: the messageExpression if it gave one line of text, else the message,
 // else the expression itself. In a scope the path of the value comes before the latter two.
 func message(v *policy.Validation, scope string, evaluated Result) string {
-	if text := given(evaluated, ""); text != "" {
+	if text := givenText(evaluated, ""); text != "" {
 		return text
 	}
-	text := cmp.Or(given(Result{}, v.Message), failedExpression(v.Expr))
+	text := cmp.Or(givenText(Result{}, v.Message), failedExpression(v.Expr))
 	if scope != "" {
 		text = scope + ": " + text
 	}
 	return text
 }
 
-// given is the text that an author gave, by an expression or as it is; "" if there is none.
-func given(evaluated Result, message string) string {
+// givenText is the text that an author gave, by an expression or as it is; "" if there is none.
+func givenText(evaluated Result, message string) string {
 	if evaluated.Value != nil {
 		text, _ := evaluated.Value.Value().(string)
 		text = strings.TrimSpace(text)

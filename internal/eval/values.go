@@ -35,17 +35,17 @@ var _ = [...]plan.Tree{&plainMap{}, &plainList{}, &reflectedMap{}, &reflectedLis
 // chance. A nil map is null, and so is a nil list of the form Reflected.
 func Value(tree any, form Form) ref.Val { return adapter{form}.NativeToValue(tree) }
 
-// Typed shows an object of a built-in kind to CEL in the form Reflected. What has a JSON form of its own in the type,
+// ToTyped shows an object of a built-in kind to CEL in the form Reflected. What has a JSON form of its own in the type,
 // such as a RawExtension, is plain, as json.Marshaler makes it in valuesschemalesstyped.go.
-func Typed(tree map[string]any, t *shape.Type) ref.Val {
+func ToTyped(tree map[string]any, t *shape.Type) ref.Val {
 	if t == nil || !t.Mixed {
 		return Value(tree, Reflected)
 	}
-	return Value(mixed(tree, t), Reflected)
+	return Value(mix(tree, t), Reflected)
 }
 
-// mixed returns a tree in which values of another form are values of CEL. What does not change is shared.
-func mixed(v any, t *shape.Type) any {
+// mix returns a tree in which values of another form are values of CEL. What does not change is shared.
+func mix(v any, t *shape.Type) any {
 	if t == nil || !t.Mixed {
 		return v
 	}
@@ -65,14 +65,14 @@ func mixed(v any, t *shape.Type) any {
 				inner = f.Type
 			}
 			if inner != nil && inner.Mixed {
-				out[name] = mixed(member, inner)
+				out[name] = mix(member, inner)
 			}
 		}
 		return out
 	case []any:
 		out := slices.Clone(v)
 		for i, item := range v {
-			out[i] = mixed(item, t.Elem)
+			out[i] = mix(item, t.Elem)
 		}
 		return out
 	}
@@ -267,7 +267,7 @@ func (m *reflectedMap) ConvertToNative(t reflect.Type) (any, error) {
 
 // A ReflectedError is that of a struct or map of a built-in kind which has no other form, such as JSON.
 type ReflectedError struct {
-	Members map[string]any // the very map that is somewhere in what Shown returns
+	Members map[string]any // the very map that is somewhere in what TreeOf returns
 	To      reflect.Type
 }
 
@@ -275,8 +275,8 @@ func (e *ReflectedError) Error() string {
 	return fmt.Sprintf("type conversion error from '%s' to '%s'", types.MapType, e.To)
 }
 
-// Shown returns the tree that a map of the form Reflected shows, nil for any other value.
-func Shown(v ref.Val) any {
+// TreeOf returns the tree that a map of the form Reflected shows, nil for any other value.
+func TreeOf(v ref.Val) any {
 	if m, ok := v.(*reflectedMap); ok {
 		return m.members
 	}

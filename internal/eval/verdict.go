@@ -115,7 +115,7 @@ func MutationText(ctx context.Context, prog *compile.Program, i int, in Inputs) 
 			evaluated = result
 		}
 	}
-	return given(evaluated, prog.Policy.Mutations[i].Message)
+	return givenText(evaluated, prog.Policy.Mutations[i].Message)
 }
 
 // DeniedText is what a denial says whose author says nothing.

@@ -95,7 +95,7 @@ func TestJSON(t *testing.T) {
 func TestDuplicate(t *testing.T) {
 	const text = "a: 1\nb:\n- c: 2\n  \"c\": 3\n"
 	root, _ := layout.YAML(text)
-	second, first, found := root.Duplicate()
+	second, first, found := root.FindDuplicate()
 	if !found || !strings.HasPrefix(text[first:], "c: 2") || !strings.HasPrefix(text[second.Start:], `"c": 3`) {
 		t.Errorf("found %v: %d and %+v", found, first, second)
 	}

@@ -53,8 +53,8 @@ type Entry struct {
 	member bool
 }
 
-// At returns the offset of the key, or of the value of an item.
-func (e *Entry) At() int {
+// Offset returns the offset of the key, or of the value of an item.
+func (e *Entry) Offset() int {
 	if e.member {
 		return e.Start
 	}
@@ -82,8 +82,8 @@ func (n *Node) HasAlias() bool {
 	return n.Form == Alias
 }
 
-// Duplicate returns the second of two entries with one key in one mapping, and the offset of the first.
-func (n *Node) Duplicate() (second *Entry, first int, found bool) {
+// FindDuplicate returns the second of two entries with one key in one mapping, and the offset of the first.
+func (n *Node) FindDuplicate() (second *Entry, first int, found bool) {
 	if n.Form == Mapping {
 		seen := make(map[string]int, len(n.Entries))
 		for _, e := range n.Entries {
@@ -94,7 +94,7 @@ func (n *Node) Duplicate() (second *Entry, first int, found bool) {
 		}
 	}
 	for _, e := range n.Entries {
-		if second, first, found = e.Value.Duplicate(); found {
+		if second, first, found = e.Value.FindDuplicate(); found {
 			return second, first, true
 		}
 	}

@@ -16,7 +16,7 @@ func (n *Node) Find(path string) (at int, value *Node) {
 		if !ok {
 			break
 		}
-		at, value, path = e.At(), e.Value.Resolve(), rest
+		at, value, path = e.Offset(), e.Value.Resolve(), rest
 	}
 	return at, value
 }

@@ -192,7 +192,7 @@ func (a *aligner) escape() bool {
 // block aligns a literal or folded scalar from its indicator on: lines of text, and between them breaks, of which
 // folding turns one into a space or drops the first of several.
 func (a *aligner) block(folded bool) {
-	if !a.nextLine() {
+	if !a.skipToNextLine() {
 		return
 	}
 	indent := a.indent()
@@ -269,8 +269,8 @@ func (a *aligner) breakSize() int {
 	return breakAt(a.source, a.at)
 }
 
-// nextLine goes to the start of the next line.
-func (a *aligner) nextLine() bool {
+// skipToNextLine goes to the start of the next line.
+func (a *aligner) skipToNextLine() bool {
 	a.at += len(a.line())
 	n := a.breakSize()
 	a.at += n
@@ -290,7 +290,7 @@ func (a *aligner) indent() int {
 			if rest := strings.TrimLeft(line, " "); rest != "" {
 				return max(len(line)-len(rest)-(len(want)-len(text)), -1)
 			}
-			if !source.nextLine() {
+			if !source.skipToNextLine() {
 				return -1
 			}
 		}

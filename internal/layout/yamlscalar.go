@@ -40,12 +40,12 @@ func (w *walker) scalar(v *Node, n *yaml.Node, indent int) {
 		}
 		w.pos = min(w.pos+1, len(w.text))
 	default:
-		w.plain(n.Value)
+		w.walkPlain(n.Value)
 	}
 }
 
-// plain goes along a plain scalar, whose line breaks are folded.
-func (w *walker) plain(value string) {
+// walkPlain goes along a plain scalar, whose line breaks are folded.
+func (w *walker) walkPlain(value string) {
 	for i := 0; i < len(value); i++ {
 		c := value[i]
 		if c == ' ' || c == '\n' {
@@ -121,7 +121,7 @@ func (e *Entry) name(k *yaml.Node) {
 	if e.Bad || k.Style&quoted != 0 {
 		return
 	}
-	if _, text := yamlscan.Plain(k.Value).(string); text {
+	if _, text := yamlscan.DecodePlain(k.Value).(string); text {
 		return
 	}
 	var v any

@@ -55,7 +55,7 @@ func compileOwn(m *policy.MatchResources) (all []own) {
 	}{{Subjects, m.Subjects, false}, {ExcludeSubjects, m.ExcludeSubjects, true}} {
 		if len(s.list) > 0 {
 			is := func(a *Attributes, _ World) bool { return isAny(s.list, a) }
-			all = append(all, own{s.by, shown(s.list), is, s.exclude, whoOf})
+			all = append(all, own{s.by, joinTexts(s.list), is, s.exclude, whoOf})
 		}
 	}
 	for _, p := range []struct {
@@ -64,7 +64,7 @@ func compileOwn(m *policy.MatchResources) (all []own) {
 		exclude bool
 	}{{Permissions, m.Permissions, false}, {ExcludePermissions, m.ExcludePermissions, true}} {
 		if len(p.list) > 0 {
-			all = append(all, own{p.by, shown(p.list), func(_ *Attributes, w World) bool {
+			all = append(all, own{p.by, joinTexts(p.list), func(_ *Attributes, w World) bool {
 				return slices.ContainsFunc(p.list, w.Permitted)
 			}, p.exclude, whoOf})
 		}
@@ -81,7 +81,7 @@ func isAny(list []policy.Subject, a *Attributes) bool {
 	})
 }
 
-func shown[T interface{ String() string }](list []T) string {
+func joinTexts[T interface{ String() string }](list []T) string {
 	texts := make([]string, len(list))
 	for i, item := range list {
 		texts[i] = item.String()

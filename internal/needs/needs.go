@@ -49,9 +49,9 @@ type Given struct {
 	Deletions bool   // deletions are asked about
 }
 
-// Of returns what the policies of a set need and is not given, in their order.
-func Of(set *policy.Set, given Given) ([]Limit, error) {
-	envs, err := celenv.New(given.Minor, quirks.Of(given.Minor))
+// Find returns what the policies of a set need and is not given, in their order.
+func Find(set *policy.Set, given Given) ([]Limit, error) {
+	envs, err := celenv.New(given.Minor, quirks.SetOf(given.Minor))
 	if err != nil {
 		return nil, err
 	}
@@ -227,17 +227,17 @@ func (f *finder) read(e policy.Expr, name string) (bool, uses) {
 		return false, uses{}
 	}
 	tree := parsed.NativeRep().Expr()
-	reads := effects.Of(tree, f.variables)
+	reads := effects.ReadsOf(tree, f.variables)
 	if name != "" {
 		f.variables[name] = reads.Result(tree)
 	}
 	u := uses{
-		user:       reads.Uses(effects.At("request", "userInfo")),
-		authorizer: reads.Uses(effects.At("authorizer")),
-		old:        reads.Uses(effects.At("oldObject")),
+		user:       reads.Uses(effects.NewPath("request", "userInfo")),
+		authorizer: reads.Uses(effects.NewPath("authorizer")),
+		old:        reads.Uses(effects.NewPath("oldObject")),
 	}
 	for _, r := range reads.List {
-		if r.Path == effects.At("request") && !memberIsRead(reads, r) { // the whole of it may go anywhere
+		if r.Path == effects.NewPath("request") && !memberIsRead(reads, r) { // the whole of it may go anywhere
 			u.user = true
 		}
 	}

@@ -74,7 +74,7 @@ func TestOf(t *testing.T) {
 	set := manifest.NewBundle(docs...).Set
 	list := func(given needs.Given) []string {
 		given.Minor = "1.37"
-		limits, err := needs.Of(&set, given)
+		limits, err := needs.Find(&set, given)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -120,8 +120,8 @@ func apply(args ...ref.Val) ref.Val {
 	return merger.Merge(args[0], part)
 }
 
-// At is what the variable [Place] stands for.
-func At(m Merger) ref.Val { return place{m} }
+// NewPlace is what the variable [Place] stands for.
+func NewPlace(m Merger) ref.Val { return place{m} }
 
 type place struct{ Merger }
 
@@ -141,8 +141,8 @@ type Mark struct {
 	removes bool
 }
 
-// Marked returns what a mark is about, nil for nothing.
-func (m *Mark) Marked() ref.Val { return m.of }
+// Content returns what a mark is about, nil for nothing.
+func (m *Mark) Content() ref.Val { return m.of }
 
 // Value is the mark as package merge knows it.
 func (m *Mark) Value() any {
@@ -212,11 +212,11 @@ func Tree(v ref.Val) any {
 		Tree() (any, types.Adapter)
 	}:
 		content, _ := v.Tree()
-		return Whole(content)
+		return ToTree(content)
 	case *Mark:
 		return v.Value()
 	case *dynamic.ObjectVal:
-		return Whole(v.Value())
+		return ToTree(v.Value())
 	case traits.Lister:
 		out := []any{}
 		for it := v.Iterator(); it.HasNext() == types.True; {
@@ -244,14 +244,14 @@ func Tree(v ref.Val) any {
 // A shower is a Go value that stands for a tree.
 type shower interface{ Tree() any }
 
-// Whole returns a tree in which values of CEL that are lists and maps are trees, too. It is v itself if there are none.
-func Whole(v any) any {
+// ToTree returns a tree in which values of CEL that are lists and maps are trees, too. It is v itself if there are none.
+func ToTree(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		out := v
 		for name, member := range v {
-			whole := Whole(member)
-			if same(member, whole) {
+			whole := ToTree(member)
+			if isSame(member, whole) {
 				continue
 			}
 			if reflect.ValueOf(out).Pointer() == reflect.ValueOf(v).Pointer() {
@@ -266,8 +266,8 @@ func Whole(v any) any {
 	case []any:
 		out, copied := v, false
 		for i, item := range v {
-			whole := Whole(item)
-			if same(item, whole) {
+			whole := ToTree(item)
+			if isSame(item, whole) {
 				continue
 			}
 			if !copied {
@@ -277,11 +277,11 @@ func Whole(v any) any {
 		}
 		return out
 	case merge.Remove:
-		return merge.Remove{Item: Whole(v.Item)}
+		return merge.Remove{Item: ToTree(v.Item)}
 	case merge.Replace:
-		return merge.Replace{Value: Whole(v.Value)}
+		return merge.Replace{Value: ToTree(v.Value)}
 	case shower:
-		return Whole(v.Tree())
+		return ToTree(v.Tree())
 	case ref.Val:
 		return Tree(v)
 	case []ref.Val:
@@ -304,8 +304,8 @@ func Whole(v any) any {
 	return v
 }
 
-// same reports that Whole has left a value as it is.
-func same(before, after any) bool {
+// isSame reports that ToTree has left a value as it is.
+func isSame(before, after any) bool {
 	switch b := before.(type) {
 	case map[string]any:
 		a, ok := after.(map[string]any)

@@ -43,7 +43,7 @@ func partOf(n node, m *machine) part {
 	return part{content: n.eval(m)}
 }
 
-func (p part) gaveUp() bool { return p.content == nil && p.shows == nil }
+func (p part) hasGivenUp() bool { return p.content == nil && p.shows == nil }
 
 // val is the part as a value.
 func (p part) val() ref.Val {
@@ -132,7 +132,7 @@ type attribute struct {
 	optional bool // something in path is
 }
 
-func (a *attribute) relative() bool {
+func (a *attribute) isRelative() bool {
 	switch a.root.(type) {
 	case global, record, iterator, accumulator:
 		return false
@@ -173,11 +173,11 @@ func (a *attribute) eval(m *machine) ref.Val { return a.part(m).val() }
 
 func (a *attribute) part(m *machine) part {
 	p := start(a.root, m, len(a.path) > 0 && !a.optional)
-	if p.gaveUp() {
+	if p.hasGivenUp() {
 		return p
 	}
 	if opt, ok := p.content.(*types.Optional); ok || a.optional {
-		p = part{content: a.optionally(m, p.val(), opt)}
+		p = part{content: a.followOptional(m, p.val(), opt)}
 	} else {
 		p = p.follow(m, a.path)
 	}
@@ -194,7 +194,7 @@ func start(root node, m *machine, selects bool) part {
 		}
 	case record:
 		if selects {
-			if p := root.members(m); !p.gaveUp() {
+			if p := root.members(m); !p.hasGivenUp() {
 				return p
 			}
 		}
@@ -203,11 +203,11 @@ func start(root node, m *machine, selects bool) part {
 	if !selects {
 		return part{content: v}
 	}
-	return inTree(v)
+	return treePart(v)
 }
 
-// inTree is a value as the tree that it shows, if it shows one.
-func inTree(v ref.Val) part {
+// treePart is a value as the tree that it shows, if it shows one.
+func treePart(v ref.Val) part {
 	if t, ok := v.(Tree); ok {
 		content, shows := t.Tree()
 		return part{content, shows}
@@ -227,10 +227,10 @@ func (p part) follow(m *machine, path []qualifier) part {
 			continue
 		}
 		key := q.keyOf(m)
-		if key.gaveUp() {
+		if key.hasGivenUp() {
 			return part{}
 		}
-		if p = p.member(key); p.gaveUp() {
+		if p = p.member(key); p.hasGivenUp() {
 			return part{}
 		}
 		m.cost++
@@ -259,8 +259,8 @@ func (p part) member(key part) part {
 	return part{content: member(v, key.val())}
 }
 
-// optionally follows a path of which something may be absent.
-func (a *attribute) optionally(m *machine, v ref.Val, opt *types.Optional) ref.Val {
+// followOptional follows a path of which something may be absent.
+func (a *attribute) followOptional(m *machine, v ref.Val, opt *types.Optional) ref.Val {
 	isOptional := opt != nil
 	if isOptional {
 		if !opt.HasValue() || len(a.path) == 0 {
@@ -362,11 +362,11 @@ func (p *presence) eval(m *machine) ref.Val {
 	if _, ok := in.content.(*types.Optional); ok {
 		return nil
 	}
-	if in = in.follow(m, p.path); in.gaveUp() {
+	if in = in.follow(m, p.path); in.hasGivenUp() {
 		return nil
 	}
 	if in.shows == nil {
-		in = inTree(in.val())
+		in = treePart(in.val())
 	}
 	_, present, ok := in.lookUp(string(p.name))
 	if !ok {

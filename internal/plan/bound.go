@@ -39,9 +39,9 @@ func (m *machine) affords(guard bound.Guard, args ...ref.Val) bool {
 	return err == nil
 }
 
-// comparable charges a comparison.
-func (m *machine) comparable(left, right ref.Val) bool {
-	if !bound.Made(left) || !bound.Made(right) {
+// chargeComparison charges a comparison.
+func (m *machine) chargeComparison(left, right ref.Val) bool {
+	if !bound.IsMade(left) || !bound.IsMade(right) {
 		return true
 	}
 	return m.affords(compare, left, right)
@@ -51,7 +51,7 @@ var compare = bound.GuardOf(operators.Equals, overloads.Equals)
 
 // chargeList charges a list of items that is new, and returns it.
 func (m *machine) chargeList(list ref.Val, items []ref.Val) ref.Val {
-	if bound.Heavy(items) && bound.ChargeMade(m.meter(), list) != nil {
+	if bound.IsHeavy(items) && bound.ChargeMade(m.meter(), list) != nil {
 		return nil
 	}
 	return list
@@ -63,7 +63,7 @@ func (f *Functions) Bound() cel.ProgramOption {
 	return cel.CustomDecoratorV2(func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 		switch i := i.(type) {
 		case interpreter.InterpretableCall:
-			return b.guarded(i), nil
+			return b.buildGuarded(i), nil
 		case interpreter.InterpretableConstructor:
 			for _, v := range i.InitVals() {
 				if !isConstant(v) { // otherwise cel-go makes it a constant
@@ -80,11 +80,11 @@ func isConstant(i interpreter.InterpretableV2) bool {
 	return is
 }
 
-func (b *builder) guarded(call interpreter.InterpretableCall) interpreter.InterpretableV2 {
+func (b *builder) buildGuarded(call interpreter.InterpretableCall) interpreter.InterpretableV2 {
 	name := call.Function()
 	guard := bound.GuardOf(name, call.OverloadID())
 	args := call.Args()
-	if guard == nil || len(args) == 0 || isConstant(args[len(args)-1]) && optimized(name) {
+	if guard == nil || len(args) == 0 || isConstant(args[len(args)-1]) && isOptimized(name) {
 		return call
 	}
 	g := &guardedCall{InterpretableCall: call, guard: guard}
@@ -98,8 +98,8 @@ func (b *builder) guarded(call interpreter.InterpretableCall) interpreter.Interp
 	return g
 }
 
-// optimized reports calls that cel-go replaces if their last argument is constant.
-func optimized(name string) bool {
+// isOptimized reports calls that cel-go replaces if their last argument is constant.
+func isOptimized(name string) bool {
 	return name == operators.In || name == operators.OldIn || name == "in" || name == "find" || name == "findAll" ||
 		overloads.IsTypeConversionFunction(name)
 }
@@ -173,7 +173,7 @@ func (c *chargedConstructor) Eval(vars interpreter.Activation) ref.Val {
 
 func (c *chargedConstructor) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	v := c.InterpretableConstructor.Exec(frame)
-	if !bound.Made(v) {
+	if !bound.IsMade(v) {
 		return v
 	}
 	if err := bound.ChargeMade(MeterOf(frame), v); err != nil {

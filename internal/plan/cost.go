@@ -66,7 +66,7 @@ func costOf(name, overload string) (kind costKind, covered bool) {
 	if kind, known := libraryCosts[name]; known {
 		return kind, true
 	}
-	return byOverload(overload), true
+	return costKindOf(overload), true
 }
 
 // costOf is costOf in the minor that b plans for.
@@ -80,7 +80,7 @@ func (b *builder) costOf(name, overload string) (kind costKind, covered bool) {
 		}
 	}
 	if _, known := libraryCosts[name]; known && b.older.LibraryCosts {
-		return byOverload(overload), true
+		return costKindOf(overload), true
 	}
 	return costOf(name, overload)
 }
@@ -89,7 +89,7 @@ func (b *builder) costOf(name, overload string) (kind costKind, covered bool) {
 var LibraryFunctions = regexp.MustCompile(
 	`\b(` + strings.ReplaceAll(strings.Join(slices.Sorted(maps.Keys(libraryCosts)), "|"), ".", `\.`) + `)\b`)
 
-func byOverload(overload string) costKind {
+func costKindOf(overload string) costKind {
 	switch overload {
 	case overloads.StartsWithString, overloads.EndsWithString:
 		return costPrefix
@@ -138,7 +138,7 @@ func (k costKind) of1(name, overload string, arg, result ref.Val) uint64 {
 	case costCopy:
 		return traversal(2 * size(arg))
 	}
-	return k.of(name, overload, []ref.Val{arg}, result)
+	return k.cost(name, overload, []ref.Val{arg}, result)
 }
 
 func (k costKind) of2(name, overload string, left, right, result ref.Val) uint64 {
@@ -162,15 +162,15 @@ func (k costKind) of2(name, overload string, left, right, result ref.Val) uint64
 	case costContains:
 		return traversal(size(left)) * traversal(size(right))
 	}
-	return k.of(name, overload, []ref.Val{left, right}, result)
+	return k.cost(name, overload, []ref.Val{left, right}, result)
 }
 
-func (k costKind) of(name, overload string, args []ref.Val, result ref.Val) uint64 {
+func (k costKind) cost(name, overload string, args []ref.Val, result ref.Val) uint64 {
 	if k == costLibrary {
 		if cost := estimator.CallCost(name, overload, args, result); cost != nil {
 			return *cost
 		}
-		k = byOverload(overload)
+		k = costKindOf(overload)
 	}
 	switch {
 	case k == costList:

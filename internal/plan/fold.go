@@ -18,7 +18,7 @@ type fold struct {
 
 func (f *fold) eval(m *machine) ref.Val {
 	m.locals[f.accumulator] = part{}
-	if !f.iterate(m, partOf(f.over, m), f.one) {
+	if !f.iterate(m, partOf(f.over, m), f.evalItem) {
 		return nil
 	}
 	v := f.result.eval(m)
@@ -31,8 +31,8 @@ func (f *fold) eval(m *machine) ref.Val {
 	return v
 }
 
-// one evaluates condition and step for one item.
-func (f *fold) one(m *machine) (more, ok bool) {
+// evalItem evaluates condition and step for one item.
+func (f *fold) evalItem(m *machine) (more, ok bool) {
 	switch f.condition.eval(m) {
 	case nil:
 		return false, false
@@ -113,7 +113,7 @@ func (f *fold) iterateEntries(m *machine, over part, one func(*machine) (more, o
 
 // item calls one with an item, unless that gives up.
 func (f *fold) item(m *machine, item part, one func(*machine) (more, ok bool)) (more, ok bool) {
-	if item.gaveUp() {
+	if item.hasGivenUp() {
 		return false, false
 	}
 	m.locals[f.iterator] = item

@@ -123,7 +123,7 @@ func (n notStrictlyFalse) eval(m *machine) ref.Val {
 type equality struct{ left, right node }
 
 func (e *equality) eval(m *machine) ref.Val {
-	l, r, ok := both(m, e.left, e.right)
+	l, r, ok := evalBoth(m, e.left, e.right)
 	if !ok {
 		return nil
 	}
@@ -135,7 +135,7 @@ func (e *equality) eval(m *machine) ref.Val {
 	if left == nil || right == nil {
 		return nil
 	}
-	if !m.comparable(left, right) {
+	if !m.chargeComparison(left, right) {
 		return nil
 	}
 	v := value(types.Equal(left, right))
@@ -146,7 +146,7 @@ func (e *equality) eval(m *machine) ref.Val {
 type inequality struct{ left, right node }
 
 func (e *inequality) eval(m *machine) ref.Val {
-	l, r, ok := both(m, e.left, e.right)
+	l, r, ok := evalBoth(m, e.left, e.right)
 	if !ok {
 		return nil
 	}
@@ -158,20 +158,20 @@ func (e *inequality) eval(m *machine) ref.Val {
 	if left == nil || right == nil {
 		return nil
 	}
-	if !m.comparable(left, right) {
+	if !m.chargeComparison(left, right) {
 		return nil
 	}
 	m.cost += smallerCost(left, right)
 	return types.Bool(types.Equal(left, right) != types.True)
 }
 
-// both evaluates two nodes, not ok if one gives up.
-func both(m *machine, left, right node) (l, r part, ok bool) {
-	if l = partOf(left, m); l.gaveUp() {
+// evalBoth evaluates two nodes, not ok if one gives up.
+func evalBoth(m *machine, left, right node) (l, r part, ok bool) {
+	if l = partOf(left, m); l.hasGivenUp() {
 		return l, r, false
 	}
 	r = partOf(right, m)
-	return l, r, !r.gaveUp()
+	return l, r, !r.hasGivenUp()
 }
 
 // texts returns two parts as texts, if they are.
@@ -306,7 +306,7 @@ func isIn(element, in part, kind costKind) (ref.Val, uint64) {
 }
 
 func (b *binary) eval(m *machine) ref.Val {
-	left, right, ok := both(m, b.left, b.right)
+	left, right, ok := evalBoth(m, b.left, b.right)
 	if !ok {
 		return nil
 	}
@@ -362,7 +362,7 @@ func (c *variadic) eval(m *machine) ref.Val {
 		v = value(args[0].(traits.Receiver).Receive(c.name, c.overload, args[1:]))
 	}
 	if v != nil {
-		m.cost += c.cost.of(c.name, c.overload, args, v)
+		m.cost += c.cost.cost(c.name, c.overload, args, v)
 	}
 	return v
 }
@@ -380,22 +380,22 @@ func (n *matches) eval(m *machine) ref.Val {
 	if !ok {
 		return nil
 	}
-	if !n.takes.Light(text) && m.meter().ChargeMatch(n.takes, n.re, text) != nil {
+	if !n.takes.IsLight(text) && m.meter().ChargeMatch(n.takes, n.re, text) != nil {
 		return nil
 	}
 	m.cost += textCost(runes(text)) * n.regexCost
 	return types.Bool(n.re.MatchString(text))
 }
 
-// small reports whether a constant pattern is compiled once. One that takes much is compiled for each call, which is
+// isSmall reports whether a constant pattern is compiled once. One that takes much is compiled for each call, which is
 // charged for it.
-func small(pattern ref.Val) bool {
+func isSmall(pattern ref.Val) bool {
 	text, isText := pattern.(types.String)
-	return !isText || bound.PatternOf(string(text), bound.Served.Bytes).Small()
+	return !isText || bound.PatternOf(string(text), bound.Served.Bytes).IsSmall()
 }
 
-// searching returns find or findAll with a constant pattern, nil if that is none.
-func searching(impl *functions.Overload, pattern ref.Val) *functions.Overload {
+// searchOverload returns find or findAll with a constant pattern, nil if that is none.
+func searchOverload(impl *functions.Overload, pattern ref.Val) *functions.Overload {
 	text, isText := pattern.(types.String)
 	if !isText {
 		return nil
@@ -551,7 +551,7 @@ func (l *mapping) eval(m *machine) ref.Val {
 		}
 		if present {
 			entries[k] = v
-			heavy = heavy || bound.Made(v)
+			heavy = heavy || bound.IsMade(v)
 		} else {
 			delete(entries, k)
 		}

@@ -138,7 +138,7 @@ func (p *Plan) run(vars Variables, done <-chan struct{}, eval func(*machine) ref
 	value = eval(m)
 	if m.iterations >= ManyIterations {
 		if l, ok := vars.(Looper); ok {
-			l.Looped(m.iterations, m.cost, m.cost > p.limit)
+			l.NoteLoop(m.iterations, m.cost, m.cost > p.limit)
 		}
 	}
 	if value == nil || m.cost > p.limit {
@@ -154,7 +154,7 @@ const ManyIterations = 15_000
 // A Looper is a Variables that is told about evaluations with many iterations, their costs, and whether those are over
 // the limit.
 type Looper interface {
-	Looped(iterations, cost uint64, over bool)
+	NoteLoop(iterations, cost uint64, over bool)
 }
 
 // interruptFrequency is how many iterations pass between two looks at the context.
@@ -454,7 +454,7 @@ func branch(n node) node {
 	if a, ok := n.(*attribute); ok {
 		free := *a
 		free.cost = 0
-		if len(free.path) == 0 && !free.relative() {
+		if len(free.path) == 0 && !free.isRelative() {
 			return free.root
 		}
 		return &free
@@ -496,8 +496,8 @@ func (b *builder) functionCall(id int64, name string, args []node) node {
 	}
 	guard := bound.GuardOf(name, overload)
 	if (name == "find" || name == "findAll") && len(args) > 1 {
-		if c, ok := args[1].(constant); ok && small(c.value) {
-			if impl = searching(impl, c.value); impl == nil {
+		if c, ok := args[1].(constant); ok && isSmall(c.value) {
+			if impl = searchOverload(impl, c.value); impl == nil {
 				return nil
 			}
 		}
@@ -510,7 +510,7 @@ func (b *builder) functionCall(id int64, name string, args []node) node {
 		}
 	}
 	if name == overloads.Matches && kind == costMatches && len(args) == 2 {
-		if c, ok := args[1].(constant); ok && small(c.value) {
+		if c, ok := args[1].(constant); ok && isSmall(c.value) {
 			pattern, isText := c.value.(types.String)
 			if !isText {
 				return nil
@@ -546,7 +546,7 @@ func (b *builder) functionCall(id int64, name string, args []node) node {
 		return b.foldLiteral(n, args...)
 	}
 	if pure[name] && !(name == "quantity" && b.older.QuantityAliased) {
-		return once(n, args)
+		return evalConstant(n, args)
 	}
 	return n
 }
@@ -566,7 +566,7 @@ func (b *builder) implementation(name, overload string) *functions.Overload {
 var pure = map[string]bool{"quantity": true, "semver": true, "ip": true, "cidr": true, "isQuantity": true,
 	"isSemver": true, "lowerAscii": true, "upperAscii": true}
 
-func once(n node, args []node) node {
+func evalConstant(n node, args []node) node {
 	for _, a := range args {
 		if _, ok := a.(constant); !ok {
 			return n

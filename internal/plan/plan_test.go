@@ -71,7 +71,7 @@ type environment struct {
 
 func newEnvironment(t testing.TB) *environment {
 	t.Helper()
-	set, err := celenv.New("1.37", quirks.Of("1.37"))
+	set, err := celenv.New("1.37", quirks.SetOf("1.37"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -116,7 +116,7 @@ func (o *objectTree) tree(m *machine) (any, bool) {
 				delete(members, name)
 				continue
 			}
-			if members[name], ok = m.converted(v, o.typeName, name); !ok {
+			if members[name], ok = m.convert(v, o.typeName, name); !ok {
 				return nil, false
 			}
 			continue
@@ -149,10 +149,10 @@ func (c converter) tree(m *machine) (any, bool) {
 	if v == nil {
 		return nil, false
 	}
-	return m.converted(v, c.at, c.field)
+	return m.convert(v, c.at, c.field)
 }
 
-func (m *machine) converted(v ref.Val, at, field string) (any, bool) {
+func (m *machine) convert(v ref.Val, at, field string) (any, bool) {
 	if bound.ChargeTree(m.meter(), v) != nil {
 		return nil, false
 	}

@@ -45,7 +45,7 @@ func (s *structure) object(t *shape.Type, in, known map[string]any) (map[string]
 	o := members{m: in}
 	for name, old := range in {
 		was, had := known[name]
-		if had && tree.Shared(old, was) {
+		if had && tree.IsShared(old, was) {
 			continue
 		}
 		if t.Embedded && typeMember(name) {
@@ -105,7 +105,7 @@ func (s *structure) list(t *shape.Type, in, known []any) ([]any, bool) {
 	out, same := in, true
 	for i, old := range in {
 		was, had := counterpart(known, in, i)
-		if had && tree.Shared(old, was) {
+		if had && tree.IsShared(old, was) {
 			continue
 		}
 		new, unchanged := old, true

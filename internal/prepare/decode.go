@@ -75,9 +75,9 @@ func (p *pass) value(t *shape.Type, v, known any) (out any, same bool) {
 	case shape.List:
 		return p.list(t, v, known)
 	case shape.Union:
-		return p.union(t, v)
+		return p.decodeUnion(t, v)
 	default:
-		out, ok := p.special(t.Kind, v)
+		out, ok := p.convertSpecial(t.Kind, v)
 		p.failed = p.failed || !ok
 		return out, out == v
 	}
@@ -85,11 +85,11 @@ func (p *pass) value(t *shape.Type, v, known any) (out any, same bool) {
 
 // object decodes the members of a struct. A nil map is an absent struct.
 func (p *pass) object(t *shape.Type, in, known map[string]any) (map[string]any, bool) {
-	if in != nil && tree.Same(in, known) {
+	if in != nil && tree.IsSame(in, known) {
 		return in, true
 	}
 	outer := p.around
-	o := outer.inside(in)
+	o := outer.membersOf(in)
 	p.around, o.typ, o.known = o, t, known
 	switch {
 	case in == nil:
@@ -116,7 +116,7 @@ func (p *pass) everyMember(t *shape.Type, o *members, in map[string]any) {
 		p.unknown = true
 		o.drop(name)
 	}
-	for _, f := range t.Implied() {
+	for _, f := range t.ImpliedFields() {
 		if _, given := in[f.Name]; !given {
 			p.member(f, o, nil, false, nil)
 		}
@@ -130,7 +130,7 @@ func (p *pass) otherMembers(t *shape.Type, o *members, in, known map[string]any)
 		was, had := known[name]
 		if had {
 			both++
-			if tree.Shared(v, was) {
+			if tree.IsShared(v, was) {
 				continue
 			}
 		}
@@ -201,7 +201,7 @@ func (p *pass) field(f *shape.Field, v, known any) (out any, keep, same bool) {
 	if f.Default == nil && !f.OmitEmpty {
 		return out, true, same
 	}
-	if !empty(f.Type.Kind, out) {
+	if !isEmpty(f.Type.Kind, out) {
 		return out, true, same
 	}
 	if f.Default != nil {
@@ -232,8 +232,8 @@ func defaultOf(f *shape.Field) (any, bool) {
 	return nil, false
 }
 
-// empty reports whether omitempty drops v.
-func empty(kind shape.Kind, v any) bool {
+// isEmpty reports whether omitempty drops v.
+func isEmpty(kind shape.Kind, v any) bool {
 	switch kind {
 	case shape.Boolean:
 		return v == false
@@ -261,7 +261,7 @@ func (p *pass) mapping(t *shape.Type, v, known any) (any, bool) {
 	was, _ := known.(map[string]any)
 	for name, old := range in {
 		before, had := was[name]
-		if had && tree.Shared(old, before) {
+		if had && tree.IsShared(old, before) {
 			continue
 		}
 		new, same := p.value(elem(t), old, before)
@@ -291,7 +291,7 @@ func (p *pass) list(t *shape.Type, v, known any) (any, bool) {
 	out, same := in, true
 	for i, old := range in {
 		before, had := counterpart(was, in, i)
-		if had && tree.Shared(old, before) {
+		if had && tree.IsShared(old, before) {
 			continue
 		}
 		new, unchanged := p.value(elem(t), old, before)
@@ -318,10 +318,10 @@ func elem(t *shape.Type) *shape.Type {
 	return t.Elem
 }
 
-// union decodes a value of one of several types, told apart by their JSON form, as the types JSONSchemaPropsOr… of
+// decodeUnion decodes a value of one of several types, told apart by their JSON form, as the types JSONSchemaPropsOr… of
 // apiextensions v1 do in marshal.go: an empty list is a null, and so is what fits no
 // alternative, unless one is a boolean.
-func (p *pass) union(t *shape.Type, v any) (any, bool) {
+func (p *pass) decodeUnion(t *shape.Type, v any) (any, bool) {
 	for _, alternative := range t.OneOf {
 		fits := false
 		switch v := v.(type) {

@@ -27,13 +27,13 @@ const (
 	namespaceNameNote = "kubernetes.io/metadata.name"
 )
 
-// absent sets a pointer member that is not there.
-func absent(name string, v any) rule {
+// defaultAbsent sets a pointer member that is not there.
+func defaultAbsent(name string, v any) rule {
 	return func(o *members, _ map[string]any) { o.fill(name, v) }
 }
 
-// unset sets a text member that is empty.
-func unset(name, v string) rule {
+// defaultEmpty sets a text member that is empty.
+func defaultEmpty(name, v string) rule {
 	return func(o *members, _ map[string]any) { o.fillText(name, v) }
 }
 
@@ -57,74 +57,74 @@ var rules = map[string]rule{
 	core + "PodStatus":                     podStatus,
 	core + "PodSpec":                       podSpec,
 	core + "Probe":                         probe,
-	core + "SecretVolumeSource":            absent("defaultMode", int64(0o644)),
-	core + "ConfigMapVolumeSource":         absent("defaultMode", int64(0o644)),
-	core + "DownwardAPIVolumeSource":       absent("defaultMode", int64(0o644)),
-	core + "ProjectedVolumeSource":         absent("defaultMode", int64(0o644)),
-	core + "ServiceAccountTokenProjection": absent("expirationSeconds", int64(3600)),
-	core + "Secret":                        unset("type", "Opaque"),
+	core + "SecretVolumeSource":            defaultAbsent("defaultMode", int64(0o644)),
+	core + "ConfigMapVolumeSource":         defaultAbsent("defaultMode", int64(0o644)),
+	core + "DownwardAPIVolumeSource":       defaultAbsent("defaultMode", int64(0o644)),
+	core + "ProjectedVolumeSource":         defaultAbsent("defaultMode", int64(0o644)),
+	core + "ServiceAccountTokenProjection": defaultAbsent("expirationSeconds", int64(3600)),
+	core + "Secret":                        defaultEmpty("type", "Opaque"),
 	core + "PersistentVolume": func(o *members, _ map[string]any) {
-		o.within("status", func(s *members) { s.fillText("phase", "Pending") })
-		o.within("spec", func(s *members) {
+		o.edit("status", func(s *members) { s.fillText("phase", "Pending") })
+		o.edit("spec", func(s *members) {
 			s.fillText("persistentVolumeReclaimPolicy", "Retain")
 			s.fill("volumeMode", "Filesystem")
 		})
 	},
 	core + "PersistentVolumeClaim": func(o *members, _ map[string]any) {
-		o.within("status", func(s *members) { s.fillText("phase", "Pending") })
+		o.edit("status", func(s *members) { s.fillText("phase", "Pending") })
 	},
-	core + "PersistentVolumeClaimSpec": absent("volumeMode", "Filesystem"),
+	core + "PersistentVolumeClaimSpec": defaultAbsent("volumeMode", "Filesystem"),
 	core + "Endpoints": func(o *members, _ map[string]any) {
 		o.each("subsets", func(s *members) {
 			s.each("ports", func(p *members) { p.fillText("protocol", "TCP") })
 		})
 	},
-	core + "HTTPGetAction": all(unset("path", "/"), unset("scheme", "HTTP")),
+	core + "HTTPGetAction": all(defaultEmpty("path", "/"), defaultEmpty("scheme", "HTTP")),
 	core + "Namespace": func(o *members, _ map[string]any) {
-		o.within("metadata", func(meta *members) {
+		o.edit("metadata", func(meta *members) {
 			if name := meta.text("name"); name != "" {
 				meta.label(namespaceNameNote, name)
 			}
 		})
 	},
-	core + "NamespaceStatus": unset("phase", "Active"),
+	core + "NamespaceStatus": defaultEmpty("phase", "Active"),
 	core + "NodeStatus": func(o *members, in map[string]any) {
 		if capacity := o.m["capacity"]; in["allocatable"] == nil && capacity != nil {
 			o.set("allocatable", capacity)
 		}
 	},
-	core + "ObjectFieldSelector":  unset("apiVersion", "v1"),
+	core + "ObjectFieldSelector":  defaultEmpty("apiVersion", "v1"),
 	core + "LimitRangeItem":       limitRangeItem,
-	core + "HostPathVolumeSource": absent("type", ""),
+	core + "HostPathVolumeSource": defaultAbsent("type", ""),
 
 	"k8s.io/api/apps/v1.Deployment":  deployment,
 	"k8s.io/api/apps/v1.DaemonSet":   daemonSet,
 	"k8s.io/api/apps/v1.StatefulSet": statefulSet,
 	"k8s.io/api/apps/v1.ReplicaSet": func(o *members, _ map[string]any) {
-		o.within("spec", func(s *members) { s.fill("replicas", int64(1)) })
+		o.edit("spec", func(s *members) { s.fill("replicas", int64(1)) })
 	},
 
 	"k8s.io/api/batch/v1.Job": all(job, templateLabels(false)),
 	"k8s.io/api/batch/v1.CronJob": func(o *members, _ map[string]any) {
-		o.within("spec", func(s *members) {
+		o.edit("spec", func(s *members) {
 			s.fillText("concurrencyPolicy", "Allow")
 			s.fill("suspend", false)
 			s.fill("successfulJobsHistoryLimit", int64(3))
 			s.fill("failedJobsHistoryLimit", int64(1))
 		})
 	},
-	"k8s.io/api/batch/v1.PodFailurePolicyOnPodConditionsPattern": unset("status", "True"),
+	"k8s.io/api/batch/v1.PodFailurePolicyOnPodConditionsPattern": defaultEmpty("status", "True"),
 
-	"k8s.io/api/autoscaling/v1.HorizontalPodAutoscalerSpec":     absent("minReplicas", int64(1)),
+	"k8s.io/api/autoscaling/v1.HorizontalPodAutoscalerSpec":     defaultAbsent("minReplicas", int64(1)),
 	"k8s.io/api/autoscaling/v2.HorizontalPodAutoscalerSpec":     scalerSpec,
 	"k8s.io/api/autoscaling/v2.HorizontalPodAutoscalerBehavior": scalerBehavior,
 
-	"k8s.io/api/authentication/v1.TokenRequestSpec": absent("expirationSeconds", int64(3600)),
-	"k8s.io/api/discovery/v1.EndpointPort":          all(absent("name", ""), absent("protocol", "TCP")),
-	"k8s.io/api/networking/v1.NetworkPolicyPort":    absent("protocol", "TCP"),
+	"k8s.io/api/authentication/v1.TokenRequestSpec": defaultAbsent("expirationSeconds", int64(3600)),
+	"k8s.io/api/discovery/v1.EndpointPort":          all(defaultAbsent("name", ""), defaultAbsent("protocol", "TCP")),
+	"k8s.io/api/networking/v1.NetworkPolicyPort":    defaultAbsent("protocol", "TCP"),
 	"k8s.io/api/networking/v1.NetworkPolicySpec":    networkPolicySpec,
 	"k8s.io/api/networking/v1.IngressClassSpec": func(o *members, _ map[string]any) {
-		o.within("parameters", func(p *members) { p.fill("scope", "Cluster") })
+		o.edit("parameters", func(p *members) { p.fill("scope", "Cluster") })
 	},
 
 	rbac + "v1.ClusterRoleBinding": roleBinding,
@@ -135,8 +135,8 @@ var rules = map[string]rule{
 		}
 	},
 
-	"k8s.io/api/scheduling/v1.PriorityClass":      absent("preemptionPolicy", "PreemptLowerPriority"),
-	"k8s.io/api/scheduling/v1beta1.PriorityClass": absent("preemptionPolicy", "PreemptLowerPriority"),
+	"k8s.io/api/scheduling/v1.PriorityClass":      defaultAbsent("preemptionPolicy", "PreemptLowerPriority"),
+	"k8s.io/api/scheduling/v1beta1.PriorityClass": defaultAbsent("preemptionPolicy", "PreemptLowerPriority"),
 
 	storage + "v1.StorageClass":      storageClass,
 	storage + "v1beta1.StorageClass": storageClass,
@@ -144,66 +144,66 @@ var rules = map[string]rule{
 
 	resources + "v1.ExactDeviceRequest":      deviceCount,
 	resources + "v1.DeviceSubRequest":        deviceCount,
-	resources + "v1.DeviceTaint":             timeAdded,
+	resources + "v1.DeviceTaint":             setTimeAdded,
 	resources + "v1beta2.ExactDeviceRequest": deviceCount,
 	resources + "v1beta2.DeviceSubRequest":   deviceCount,
-	resources + "v1beta2.DeviceTaint":        timeAdded,
+	resources + "v1beta2.DeviceTaint":        setTimeAdded,
 	resources + "v1beta1.DeviceRequest": func(o *members, in map[string]any) {
 		if o.text("deviceClassName") != "" {
 			deviceCount(o, in)
 		}
 	},
 	resources + "v1beta1.DeviceSubRequest":               deviceCount,
-	resources + "v1beta1.DeviceTaint":                    timeAdded,
-	resources + "v1alpha3.DeviceTaint":                   timeAdded,
-	resources + "v1alpha3.ResourcePoolStatusRequestSpec": absent("limit", int64(100)),
+	resources + "v1beta1.DeviceTaint":                    setTimeAdded,
+	resources + "v1alpha3.DeviceTaint":                   setTimeAdded,
+	resources + "v1alpha3.ResourcePoolStatusRequestSpec": defaultAbsent("limit", int64(100)),
 
 	flowcontrol + "v1.FlowSchemaSpec":       precedence,
-	flowcontrol + "v1.QueuingConfiguration": queuing,
-	flowcontrol + "v1.ExemptPriorityLevelConfiguration": all(absent("nominalConcurrencyShares", int64(0)),
-		absent("lendablePercent", int64(0))),
-	flowcontrol + "v1.LimitedPriorityLevelConfiguration": all(absent("nominalConcurrencyShares", int64(30)),
-		absent("lendablePercent", int64(0))),
+	flowcontrol + "v1.QueuingConfiguration": queuingConfiguration,
+	flowcontrol + "v1.ExemptPriorityLevelConfiguration": all(defaultAbsent("nominalConcurrencyShares", int64(0)),
+		defaultAbsent("lendablePercent", int64(0))),
+	flowcontrol + "v1.LimitedPriorityLevelConfiguration": all(defaultAbsent("nominalConcurrencyShares", int64(30)),
+		defaultAbsent("lendablePercent", int64(0))),
 
 	registration + "v1.ValidatingWebhook":                  webhook,
-	registration + "v1.MutatingWebhook":                    all(webhook, absent("reinvocationPolicy", "Never")),
-	registration + "v1.RuleWithOperations":                 absent("scope", "*"),
-	registration + "v1.NamedRuleWithOperations":            absent("scope", "*"),
-	registration + "v1.ServiceReference":                   absent("port", int64(443)),
+	registration + "v1.MutatingWebhook":                    all(webhook, defaultAbsent("reinvocationPolicy", "Never")),
+	registration + "v1.RuleWithOperations":                 defaultAbsent("scope", "*"),
+	registration + "v1.NamedRuleWithOperations":            defaultAbsent("scope", "*"),
+	registration + "v1.ServiceReference":                   defaultAbsent("port", int64(443)),
 	registration + "v1.MatchResources":                     matchResources,
-	registration + "v1.ValidatingAdmissionPolicySpec":      absent("failurePolicy", "Fail"),
-	registration + "v1.MutatingAdmissionPolicySpec":        absent("failurePolicy", "Fail"),
-	registration + "v1beta1.NamedRuleWithOperations":       absent("scope", "*"),
+	registration + "v1.ValidatingAdmissionPolicySpec":      defaultAbsent("failurePolicy", "Fail"),
+	registration + "v1.MutatingAdmissionPolicySpec":        defaultAbsent("failurePolicy", "Fail"),
+	registration + "v1beta1.NamedRuleWithOperations":       defaultAbsent("scope", "*"),
 	registration + "v1beta1.MatchResources":                matchResources,
-	registration + "v1beta1.ValidatingAdmissionPolicySpec": absent("failurePolicy", "Fail"),
-	registration + "v1beta1.MutatingAdmissionPolicySpec":   absent("failurePolicy", "Fail"),
-	registration + "v1alpha1.NamedRuleWithOperations":      absent("scope", "*"),
+	registration + "v1beta1.ValidatingAdmissionPolicySpec": defaultAbsent("failurePolicy", "Fail"),
+	registration + "v1beta1.MutatingAdmissionPolicySpec":   defaultAbsent("failurePolicy", "Fail"),
+	registration + "v1alpha1.NamedRuleWithOperations":      defaultAbsent("scope", "*"),
 	registration + "v1alpha1.MatchResources":               matchResources,
-	registration + "v1alpha1.ParamRef":                     absent("parameterNotFoundAction", "Deny"),
-	registration + "v1alpha1.MutatingAdmissionPolicySpec":  absent("failurePolicy", "Fail"),
+	registration + "v1alpha1.ParamRef":                     defaultAbsent("parameterNotFoundAction", "Deny"),
+	registration + "v1alpha1.MutatingAdmissionPolicySpec":  defaultAbsent("failurePolicy", "Fail"),
 
 	apiextensions + "CustomResourceDefinition":   customResourceDefinition,
-	apiextensions + "ServiceReference":           absent("port", int64(443)),
-	apiregistration + "v1.ServiceReference":      absent("port", int64(443)),
-	apiregistration + "v1beta1.ServiceReference": absent("port", int64(443)),
+	apiextensions + "ServiceReference":           defaultAbsent("port", int64(443)),
+	apiregistration + "v1.ServiceReference":      defaultAbsent("port", int64(443)),
+	apiregistration + "v1beta1.ServiceReference": defaultAbsent("port", int64(443)),
 }
 
 // templateLabels gives an object without labels those of its pod template, and a ReplicationController its selector
 // too.
 func templateLabels(selector bool) rule {
 	return func(o *members, _ map[string]any) {
-		labels := at(o.m, "spec", "template", "metadata")["labels"]
+		labels := mapAt(o.m, "spec", "template", "metadata")["labels"]
 		if size(labels) == 0 {
 			return
 		}
 		if selector {
-			o.within("spec", func(s *members) {
+			o.edit("spec", func(s *members) {
 				if size(s.m["selector"]) == 0 {
 					s.set("selector", labels)
 				}
 			})
 		}
-		o.within("metadata", func(meta *members) {
+		o.edit("metadata", func(meta *members) {
 			if size(meta.m["labels"]) == 0 {
 				meta.set("labels", labels)
 			}
@@ -212,7 +212,7 @@ func templateLabels(selector bool) rule {
 }
 
 func pullPolicy(image string) string {
-	if latest(image) {
+	if isLatest(image) {
 		return "Always"
 	}
 	return "IfNotPresent"
@@ -222,7 +222,7 @@ func volume(o *members, _ map[string]any) {
 	if len(o.m) == 0 || len(o.m) == 1 && o.m["name"] != nil { // no source
 		o.set("emptyDir", map[string]any{})
 	}
-	o.within("image", func(image *members) { image.fillText("pullPolicy", pullPolicy(image.text("reference"))) })
+	o.edit("image", func(image *members) { image.fillText("pullPolicy", pullPolicy(image.text("reference"))) })
 }
 
 func container(o *members, _ map[string]any) {
@@ -234,13 +234,13 @@ func container(o *members, _ map[string]any) {
 }
 
 func service(o *members, _ map[string]any) {
-	o.alone("spec", func(s *members) {
+	o.editAlone("spec", func(s *members) {
 		s.fillText("sessionAffinity", "None")
 		switch s.text("sessionAffinity") {
 		case "None":
 			s.drop("sessionAffinityConfig")
 		case "ClientIP":
-			if at(s.m, "sessionAffinityConfig", "clientIP")["timeoutSeconds"] == nil {
+			if mapAt(s.m, "sessionAffinityConfig", "clientIP")["timeoutSeconds"] == nil {
 				s.set("sessionAffinityConfig",
 					map[string]any{"clientIP": map[string]any{"timeoutSeconds": int64(10800)}})
 			}
@@ -258,15 +258,15 @@ func service(o *members, _ map[string]any) {
 		if nodePort(s.m) || s.m["type"] == "ClusterIP" {
 			s.fill("internalTrafficPolicy", "Cluster")
 		}
-		if balanced(s.m) {
+		if isBalanced(s.m) {
 			s.fill("allocateLoadBalancerNodePorts", true)
 		}
 	})
-	if !balanced(at(o.m, "spec")) {
+	if !isBalanced(mapAt(o.m, "spec")) {
 		return
 	}
-	o.within("status", func(s *members) {
-		s.within("loadBalancer", func(l *members) {
+	o.edit("status", func(s *members) {
+		s.edit("loadBalancer", func(l *members) {
 			l.each("ingress", func(i *members) {
 				if i.text("ip") != "" {
 					i.fill("ipMode", "VIP")
@@ -278,7 +278,7 @@ func service(o *members, _ map[string]any) {
 
 // pod holds the defaults of a Pod that a pod template does not get.
 func pod(o *members, _ map[string]any) {
-	o.alone("spec", func(s *members) {
+	o.editAlone("spec", func(s *members) {
 		if n, ok := s.m["terminationGracePeriodSeconds"].(int64); ok && n < 0 {
 			s.set("terminationGracePeriodSeconds", int64(1))
 		}
@@ -286,7 +286,7 @@ func pod(o *members, _ map[string]any) {
 		host := s.m["hostNetwork"] == true
 		for _, list := range [...]string{"containers", "initContainers"} {
 			s.each(list, func(c *members) {
-				c.within("resources", requestLimits)
+				c.edit("resources", requestLimits)
 				if host {
 					c.each("ports", func(p *members) {
 						if port, _ := p.m["containerPort"].(int64); port != 0 {
@@ -358,13 +358,13 @@ func limitRangeItem(o *members, _ map[string]any) {
 }
 
 func deployment(o *members, _ map[string]any) {
-	o.alone("spec", func(s *members) {
+	o.editAlone("spec", func(s *members) {
 		s.fill("replicas", int64(1))
-		s.within("strategy", func(u *members) {
+		s.edit("strategy", func(u *members) {
 			u.fillText("type", "RollingUpdate")
 			if u.text("type") == "RollingUpdate" {
 				u.fill("rollingUpdate", map[string]any{})
-				u.within("rollingUpdate", func(r *members) {
+				u.edit("rollingUpdate", func(r *members) {
 					r.fill("maxUnavailable", "25%")
 					r.fill("maxSurge", "25%")
 				})
@@ -376,13 +376,13 @@ func deployment(o *members, _ map[string]any) {
 }
 
 func daemonSet(o *members, _ map[string]any) {
-	o.alone("spec", func(s *members) {
-		s.within("updateStrategy", func(u *members) {
+	o.editAlone("spec", func(s *members) {
+		s.edit("updateStrategy", func(u *members) {
 			u.fillText("type", "RollingUpdate")
 			if u.text("type") == "RollingUpdate" {
 				u.fill("rollingUpdate", map[string]any{})
-				u.within("rollingUpdate", func(r *members) {
-					if !o.without(maxUnavailableStatefulSet) {
+				u.edit("rollingUpdate", func(r *members) {
+					if !o.lacks(maxUnavailableStatefulSet) {
 						r.fill("maxUnavailable", int64(1))
 					}
 					r.fill("maxSurge", int64(0))
@@ -394,24 +394,24 @@ func daemonSet(o *members, _ map[string]any) {
 }
 
 func statefulSet(o *members, _ map[string]any) {
-	o.alone("spec", func(s *members) {
+	o.editAlone("spec", func(s *members) {
 		s.fillText("podManagementPolicy", "OrderedReady")
-		s.within("updateStrategy", func(u *members) {
+		s.edit("updateStrategy", func(u *members) {
 			if u.text("type") == "" {
 				u.set("type", "RollingUpdate")
 				u.fill("rollingUpdate", map[string]any{})
 			}
 			if u.text("type") == "RollingUpdate" {
-				u.within("rollingUpdate", func(r *members) {
+				u.edit("rollingUpdate", func(r *members) {
 					r.fill("partition", int64(0))
-					if !o.without(maxUnavailableStatefulSet) {
+					if !o.lacks(maxUnavailableStatefulSet) {
 						r.fill("maxUnavailable", int64(1))
 					}
 				})
 			}
 		})
 		s.fill("persistentVolumeClaimRetentionPolicy", map[string]any{})
-		s.within("persistentVolumeClaimRetentionPolicy", func(r *members) {
+		s.edit("persistentVolumeClaimRetentionPolicy", func(r *members) {
 			r.fillText("whenDeleted", "Retain")
 			r.fillText("whenScaled", "Retain")
 		})
@@ -421,7 +421,7 @@ func statefulSet(o *members, _ map[string]any) {
 }
 
 func job(o *members, _ map[string]any) {
-	o.alone("spec", func(s *members) {
+	o.editAlone("spec", func(s *members) {
 		if s.m["completions"] == nil && s.m["parallelism"] == nil {
 			s.set("completions", int64(1))
 		}
@@ -457,17 +457,17 @@ func scalerBehavior(o *members, in map[string]any) {
 	percent := map[string]any{"type": "Percent", "value": int64(100), "periodSeconds": int64(15)}
 	pods := map[string]any{"type": "Pods", "value": int64(4), "periodSeconds": int64(15)}
 	o.fill("scaleUp", map[string]any{})
-	o.within("scaleUp", func(r *members) {
+	o.edit("scaleUp", func(r *members) {
 		r.fill("stabilizationWindowSeconds", int64(0))
 		r.fill("selectPolicy", "Max")
-		if at(in, "scaleUp")["policies"] == nil {
+		if mapAt(in, "scaleUp")["policies"] == nil {
 			r.set("policies", []any{pods, percent})
 		}
 	})
 	o.fill("scaleDown", map[string]any{})
-	o.within("scaleDown", func(r *members) {
+	o.edit("scaleDown", func(r *members) {
 		r.fill("selectPolicy", "Max")
-		if at(in, "scaleDown")["policies"] == nil {
+		if mapAt(in, "scaleDown")["policies"] == nil {
 			r.set("policies", []any{percent})
 		}
 	})
@@ -485,7 +485,7 @@ func networkPolicySpec(o *members, _ map[string]any) {
 }
 
 func roleBinding(o *members, _ map[string]any) {
-	o.within("roleRef", func(r *members) { r.fillText("apiGroup", rbacGroup) })
+	o.edit("roleRef", func(r *members) { r.fillText("apiGroup", rbacGroup) })
 }
 
 func storageClass(o *members, _ map[string]any) {
@@ -498,7 +498,7 @@ func csiDriverSpec(o *members, _ map[string]any) {
 	for _, name := range [...]string{"podInfoOnMount", "storageCapacity", "requiresRepublish", "seLinuxMount"} {
 		o.fill(name, false)
 	}
-	if !o.without(volumeLimitScaling) {
+	if !o.lacks(volumeLimitScaling) {
 		o.fill("preventPodSchedulingIfMissing", false)
 	}
 	o.fill("fsGroupPolicy", "ReadWriteOnceWithFSType")
@@ -514,7 +514,7 @@ func deviceCount(o *members, _ map[string]any) {
 	}
 }
 
-func timeAdded(o *members, in map[string]any) {
+func setTimeAdded(o *members, in map[string]any) {
 	if in["timeAdded"] == nil { // the zero time counts as given
 		o.set("timeAdded", time.Now().UTC().Format(time.RFC3339))
 	}
@@ -522,7 +522,7 @@ func timeAdded(o *members, in map[string]any) {
 
 func precedence(o *members, _ map[string]any) { o.fillNumber("matchingPrecedence", 1000) }
 
-func queuing(o *members, _ map[string]any) {
+func queuingConfiguration(o *members, _ map[string]any) {
 	o.fillNumber("handSize", 8)
 	o.fillNumber("queues", 64)
 	o.fillNumber("queueLengthLimit", 50)
@@ -541,8 +541,8 @@ func webhook(o *members, in map[string]any) {
 }
 
 func customResourceDefinition(o *members, _ map[string]any) {
-	o.within("spec", func(s *members) {
-		s.within("names", func(n *members) {
+	o.edit("spec", func(s *members) {
+		s.edit("names", func(n *members) {
 			if kind := n.text("kind"); kind != "" {
 				n.fillText("singular", strings.ToLower(kind))
 				n.fillText("listKind", kind+"List")
@@ -554,7 +554,7 @@ func customResourceDefinition(o *members, _ map[string]any) {
 	if version == nil {
 		return
 	}
-	o.within("status", func(s *members) {
+	o.edit("status", func(s *members) {
 		if size(s.m["storedVersions"]) == 0 {
 			s.set("storedVersions", []any{version["name"]})
 		}
@@ -563,7 +563,7 @@ func customResourceDefinition(o *members, _ map[string]any) {
 
 // storageVersion returns the version of a CustomResourceDefinition that is stored, or nil.
 func storageVersion(crd map[string]any) map[string]any {
-	versions, _ := at(crd, "spec")["versions"].([]any)
+	versions, _ := mapAt(crd, "spec")["versions"].([]any)
 	for _, v := range versions {
 		if version, ok := v.(map[string]any); ok && version["storage"] == true {
 			return version

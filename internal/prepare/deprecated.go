@@ -66,9 +66,9 @@ var deprecated = map[schema.GroupVersionKind]deprecation{
 		", unavailable in v1.40+; use storagemigration.k8s.io/v1 StorageVersionMigration"},
 }
 
-// Deprecated returns the warning that a server of a minor sends with every request for a resource in a deprecated
+// DeprecationWarning returns the warning that a server of a minor sends with every request for a resource in a deprecated
 // version, "" if it is not deprecated.
-func Deprecated(r *schema.Resource, minor string) string {
+func DeprecationWarning(r *schema.Resource, minor string) string {
 	if r == nil {
 		return ""
 	}
@@ -79,7 +79,7 @@ func Deprecated(r *schema.Resource, minor string) string {
 		}
 		return fmt.Sprintf("%s %s is deprecated in v1.%d+%s", r.GroupVersion(), r.Kind, d.since, d.then)
 	}
-	spec := at(r.Definition, "spec")
+	spec := mapAt(r.Definition, "spec")
 	for _, v := range objects(spec["versions"]) {
 		if v["name"] != r.Version || v["deprecated"] != true {
 			continue

@@ -66,10 +66,10 @@ var switches = map[feature]string{
 	workloadWithJob:              "WorkloadWithJob",
 }
 
-// without returns those of the features that are off at the minor of a type.
-func (f feature) without(t *shape.Type) (off feature) {
+// offOf returns those of the features that are off at the minor of a type.
+func (f feature) offOf(t *shape.Type) (off feature) {
 	for one := feature(1); one <= f; one <<= 1 {
-		if f&one != 0 && t.Without(switches[one]) {
+		if f&one != 0 && t.LacksFeature(switches[one]) {
 			off |= one
 		}
 	}
@@ -131,23 +131,23 @@ var gates = func() map[string]map[string]feature {
 
 // dropGated drops the members of features that are off, unless the stored object uses them.
 func dropGated(t *shape.Type, o *members, old map[string]any) {
-	off := usedIn(t, o.m).without(t)
+	off := usedFeatures(t, o.m).offOf(t)
 	if off == 0 {
 		return
 	}
-	if off &^= usedIn(t, old); off != 0 {
+	if off &^= usedFeatures(t, old); off != 0 {
 		strip(t, o, off)
 	}
 }
 
-// usedIn returns the features whose members occur in v.
-func usedIn(t *shape.Type, v any) (used feature) {
+// usedFeatures returns the features whose members occur in v.
+func usedFeatures(t *shape.Type, v any) (used feature) {
 	switch v := v.(type) {
 	case map[string]any:
 		if t.Kind == shape.Map {
 			if inner := elem(t); inner.Kind == shape.Struct {
 				for _, member := range v {
-					used |= usedIn(inner, member)
+					used |= usedFeatures(inner, member)
 				}
 			}
 			return used
@@ -159,14 +159,14 @@ func usedIn(t *shape.Type, v any) (used feature) {
 			}
 			if size(member) > 0 {
 				if f := t.Field(name); f != nil {
-					used |= usedIn(f.Type, member)
+					used |= usedFeatures(f.Type, member)
 				}
 			}
 		}
 	case []any:
 		if inner := elem(t); t.Kind == shape.List && inner.Kind == shape.Struct {
 			for _, item := range v {
-				used |= usedIn(inner, item)
+				used |= usedFeatures(inner, item)
 			}
 		}
 	}
@@ -191,7 +191,7 @@ func strip(t *shape.Type, o *members, off feature) {
 		}
 		switch member := member.(type) {
 		case map[string]any:
-			o.within(name, func(m *members) { strip(inner, m, off) })
+			o.edit(name, func(m *members) { strip(inner, m, off) })
 			if name == "lifecycle" && len(member) > 0 && size(o.m[name]) == 0 {
 				o.drop(name) // it held nothing else
 			}

@@ -48,7 +48,7 @@ func throughHub(t *shape.Type, obj, held map[string]any, types *schema.Registry)
 
 // nodeHub keeps the first of spec.podCIDRs and spec.podCIDR equal; podCIDR wins.
 func nodeHub(o *members) error {
-	o.within("spec", func(s *members) {
+	o.edit("spec", func(s *members) {
 		one := s.text("podCIDR")
 		all, _ := s.m["podCIDRs"].([]any)
 		switch {
@@ -68,7 +68,7 @@ func secretHub(o *members) error {
 	plain, _ := o.m["stringData"].(map[string]any)
 	if len(plain) > 0 {
 		o.fill("data", map[string]any{})
-		o.within("data", func(data *members) {
+		o.edit("data", func(data *members) {
 			for name, v := range plain {
 				text, _ := v.(string)
 				data.set(name, base64.StdEncoding.EncodeToString([]byte(text)))
@@ -81,7 +81,7 @@ func secretHub(o *members) error {
 
 // annotations applies f to the annotations, which are gone if none is left.
 func (o *members) annotations(f func(*members)) {
-	o.within("metadata", func(meta *members) {
+	o.edit("metadata", func(meta *members) {
 		given, _ := meta.m["annotations"].(map[string]any)
 		notes := members{m: given}
 		f(&notes)
@@ -109,8 +109,8 @@ func deploymentHub(o *members) (err error) {
 		}
 		notes.set(rollback, strconv.FormatInt(revision, 10))
 	})
-	o.within("spec", func(s *members) {
-		s.within("strategy", func(u *members) { u.within("rollingUpdate", zeroRollingUpdate) })
+	o.edit("spec", func(s *members) {
+		s.edit("strategy", func(u *members) { u.edit("rollingUpdate", zeroRollingUpdate) })
 	})
 	return err
 }
@@ -127,7 +127,7 @@ func daemonSetHub(o *members, held map[string]any, _ *schema.Registry) (err erro
 		n := int64(0)
 		v, given := notes.m[generation]
 		if !given {
-			v, given = at(held, "metadata", "annotations")[generation]
+			v, given = mapAt(held, "metadata", "annotations")[generation]
 		}
 		if given {
 			text, _ := v.(string)
@@ -137,16 +137,16 @@ func daemonSetHub(o *members, held map[string]any, _ *schema.Registry) (err erro
 			notes.set(generation, text)
 		}
 	})
-	o.within("spec", func(s *members) {
-		s.within("updateStrategy", func(u *members) { u.within("rollingUpdate", zeroRollingUpdate) })
+	o.edit("spec", func(s *members) {
+		s.edit("updateStrategy", func(u *members) { u.edit("rollingUpdate", zeroRollingUpdate) })
 	})
 	return err
 }
 
 func statefulSetHub(o *members) error {
-	o.within("spec", func(s *members) {
-		s.within("updateStrategy", func(u *members) {
-			u.within("rollingUpdate", func(r *members) { r.fill("partition", int64(0)) })
+	o.edit("spec", func(s *members) {
+		s.edit("updateStrategy", func(u *members) {
+			u.edit("rollingUpdate", func(r *members) { r.fill("partition", int64(0)) })
 		})
 		s.each("volumeClaimTemplates", func(claim *members) {
 			if claim.m["apiVersion"] != "v1" {
@@ -180,15 +180,15 @@ func scalerV1Hub(o *members, held map[string]any, types *schema.Registry) error 
 		return err
 	}
 	o.annotations(func(notes *members) {
-		written := at(out, "metadata", "annotations")
+		written := mapAt(out, "metadata", "annotations")
 		if !tree.Equal(notes.m, written) {
 			*notes = members{m: written, owned: true}
 		}
 	})
 	for member, percentage := range map[string]string{"spec": "targetCPUUtilizationPercentage",
 		"status": "currentCPUUtilizationPercentage"} {
-		o.within(member, func(m *members) {
-			if from := at(out, member); m.m[percentage] != from[percentage] {
+		o.edit(member, func(m *members) {
+			if from := mapAt(out, member); m.m[percentage] != from[percentage] {
 				m.take(percentage, from)
 			}
 		})
@@ -198,7 +198,7 @@ func scalerV1Hub(o *members, held map[string]any, types *schema.Registry) error 
 
 // basicDevices writes the struct that holds all of a device in resource.k8s.io/v1beta1.
 func basicDevices(o *members) error {
-	o.within("spec", func(s *members) {
+	o.edit("spec", func(s *members) {
 		s.each("devices", func(d *members) { d.fill("basic", map[string]any{}) })
 	})
 	return nil
@@ -206,8 +206,8 @@ func basicDevices(o *members) error {
 
 // conversionHub drops the webhook of a CustomResourceDefinition that says nothing.
 func conversionHub(o *members) error {
-	o.within("spec", func(s *members) {
-		s.within("conversion", func(c *members) {
+	o.edit("spec", func(s *members) {
+		s.edit("conversion", func(c *members) {
 			w, ok := c.m["webhook"].(map[string]any)
 			if ok && w["clientConfig"] == nil && w["conversionReviewVersions"] == nil {
 				c.drop("webhook")

@@ -32,9 +32,9 @@ func validDigest(digest string) bool {
 	return sizes[algorithm] == len(hex) && strings.ToLower(hex) == hex
 }
 
-// latest reports whether an image reference means the tag latest: written out, or because it is a valid reference
+// isLatest reports whether an image reference means the tag latest: written out, or because it is a valid reference
 // with neither tag nor digest, as pkg/util/parsers v1.37.2 ParseImageName.
-func latest(image string) bool {
+func isLatest(image string) bool {
 	// A reference that names another tag, or only a digest, is not latest whether it is valid or not.
 	if before, _, found := strings.Cut(image, "@"); found {
 		if !strings.HasSuffix(before, ":latest") {

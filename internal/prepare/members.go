@@ -18,8 +18,8 @@ type members struct {
 	spare *members       // not in use: for the next object that is looked into
 }
 
-// inside returns the members of an object within this one. They are its own until they are given to close.
-func (o *members) inside(m map[string]any) *members {
+// membersOf returns the members of an object within this one. They are its own until they are given to close.
+func (o *members) membersOf(m map[string]any) *members {
 	if o == nil || o.spare == nil {
 		return &members{m: m}
 	}
@@ -37,10 +37,10 @@ func (o *members) close(inner *members) bool {
 	return inner.owned
 }
 
-// without reports that a feature is off, and its defaults are not applied.
-func (o *members) without(f feature) bool { return f.without(o.typ) != 0 }
+// lacks reports that a feature is off, and its defaults are not applied.
+func (o *members) lacks(f feature) bool { return f.offOf(o.typ) != 0 }
 
-func (o *members) own() {
+func (o *members) makeOwn() {
 	if o.owned {
 		return
 	}
@@ -51,13 +51,13 @@ func (o *members) own() {
 }
 
 func (o *members) set(name string, v any) {
-	o.own()
+	o.makeOwn()
 	o.m[name] = v
 }
 
 func (o *members) drop(name string) {
 	if _, ok := o.m[name]; ok {
-		o.own()
+		o.makeOwn()
 		delete(o.m, name)
 	}
 }
@@ -89,27 +89,27 @@ func (o *members) fillNumber(name string, v int64) {
 	}
 }
 
-// within applies f to the object at name, if there is one.
-func (o *members) within(name string, f func(*members)) {
+// edit applies f to the object at name, if there is one.
+func (o *members) edit(name string, f func(*members)) {
 	m, ok := o.m[name].(map[string]any)
 	if !ok {
 		return
 	}
-	inner := o.inside(m)
+	inner := o.membersOf(m)
 	f(inner)
 	if o.close(inner) {
 		o.set(name, inner.m)
 	}
 }
 
-// alone is within for what depends on nothing but the object at name: if that is known to stay as it is, it does.
-func (o *members) alone(name string, f func(*members)) {
+// editAlone is within for what depends on nothing but the object at name: if that is known to stay as it is, it does.
+func (o *members) editAlone(name string, f func(*members)) {
 	if m, ok := o.m[name].(map[string]any); ok {
-		if known, ok := o.known[name].(map[string]any); ok && tree.Same(m, known) {
+		if known, ok := o.known[name].(map[string]any); ok && tree.IsSame(m, known) {
 			return
 		}
 	}
-	o.within(name, f)
+	o.edit(name, f)
 }
 
 // each applies f to every object in the list at name.
@@ -121,7 +121,7 @@ func (o *members) each(name string, f func(*members)) {
 		if !ok {
 			continue
 		}
-		inner := o.inside(m)
+		inner := o.membersOf(m)
 		f(inner)
 		if !o.close(inner) {
 			continue
@@ -136,8 +136,8 @@ func (o *members) each(name string, f func(*members)) {
 	}
 }
 
-// at returns the object at path, or nil.
-func at(m map[string]any, path ...string) map[string]any {
+// mapAt returns the object at path, or nil.
+func mapAt(m map[string]any, path ...string) map[string]any {
 	for _, name := range path {
 		m, _ = m[name].(map[string]any)
 	}
@@ -175,7 +175,7 @@ func (o *members) merge(name string, from map[string]any) {
 // label sets a label of an object's metadata.
 func (o *members) label(key, v string) {
 	o.fill("labels", map[string]any{})
-	o.within("labels", func(labels *members) {
+	o.edit("labels", func(labels *members) {
 		if labels.m[key] != v {
 			labels.set(key, v)
 		}

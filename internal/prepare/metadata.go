@@ -20,7 +20,7 @@ func keepsSystemMembers(in Input) bool {
 // wipeSystemMembers drops what a client cannot set (rest.WipeObjectMetaSystemFields). Before 1.34 a time that is not
 // set is written as null in objects of built-in kinds.
 func wipeSystemMembers(o *members, t *shape.Type) {
-	o.within("metadata", func(meta *members) {
+	o.edit("metadata", func(meta *members) {
 		for _, name := range [...]string{"creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds",
 			"selfLink"} {
 			meta.drop(name)
@@ -34,8 +34,8 @@ func wipeSystemMembers(o *members, t *shape.Type) {
 // fillSystemMembers completes the metadata of a new object (rest.FillObjectMetaSystemFields).
 func fillSystemMembers(o *members, in Input) {
 	o.fill("metadata", map[string]any{})
-	o.within("metadata", func(meta *members) {
-		meta.set("creationTimestamp", in.now())
+	o.edit("metadata", func(meta *members) {
+		meta.set("creationTimestamp", in.timestamp())
 		meta.set("uid", uid(in))
 		if base := meta.text("generateName"); base != "" && meta.text("name") == "" {
 			meta.set("name", generateName(base, in))
@@ -46,7 +46,7 @@ func fillSystemMembers(o *members, in Input) {
 // keepSystemMembers completes the metadata of an object that is updated (rest.BeforeUpdate, and of an update without a
 // resourceVersion Store.Update in pkg/registry/generic/registry/store.go).
 func keepSystemMembers(o *members, old map[string]any) {
-	o.within("metadata", func(meta *members) {
+	o.edit("metadata", func(meta *members) {
 		if meta.text("uid") == "" {
 			meta.take("uid", old)
 		}
@@ -67,8 +67,8 @@ func keepSystemMembers(o *members, old map[string]any) {
 // before the mutating phase (handlers/update.go); they stay as they are where the update changes nothing, so that
 // object == oldObject holds.
 func keepManagers(o *members, in Input) {
-	if managers := at(in.Old, "metadata")["managedFields"]; managers != nil && in.Operation == update {
-		o.within("metadata", func(meta *members) { meta.fill("managedFields", managers) })
+	if managers := mapAt(in.Old, "metadata")["managedFields"]; managers != nil && in.Operation == update {
+		o.edit("metadata", func(meta *members) { meta.fill("managedFields", managers) })
 	}
 }
 
@@ -78,7 +78,7 @@ func matchNamespace(o *members, in Input) error {
 	if !in.Resource.Namespaced {
 		want = ""
 	}
-	given, _ := at(o.m, "metadata")["namespace"].(string)
+	given, _ := mapAt(o.m, "metadata")["namespace"].(string)
 	switch {
 	case given == want:
 	case given == "":
@@ -86,9 +86,9 @@ func matchNamespace(o *members, in Input) error {
 			return nil // an object without metadata
 		}
 		o.fill("metadata", map[string]any{})
-		o.within("metadata", func(meta *members) { meta.set("namespace", want) })
+		o.edit("metadata", func(meta *members) { meta.set("namespace", want) })
 	case want == "":
-		o.within("metadata", func(meta *members) { meta.drop("namespace") })
+		o.edit("metadata", func(meta *members) { meta.drop("namespace") })
 	default:
 		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}
@@ -97,7 +97,7 @@ func matchNamespace(o *members, in Input) error {
 
 // dedupOwners drops owner references that are repeated and returns their uids.
 func dedupOwners(o *members) []string {
-	refs, _ := at(o.m, "metadata")["ownerReferences"].([]any)
+	refs, _ := mapAt(o.m, "metadata")["ownerReferences"].([]any)
 	if len(refs) < 2 {
 		return nil
 	}
@@ -116,7 +116,7 @@ next:
 		kept = append(kept, ref)
 	}
 	if len(repeated) > 0 {
-		o.within("metadata", func(meta *members) { meta.set("ownerReferences", kept) })
+		o.edit("metadata", func(meta *members) { meta.set("ownerReferences", kept) })
 	}
 	return repeated
 }

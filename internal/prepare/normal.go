@@ -39,11 +39,11 @@ func (n Normal) is(t *shape.Type, kind schema.GroupVersionKind) bool {
 		return n.typ == t
 	}
 	again, _, err := normalise(n.Object, n.from, t, kind)
-	return err == nil && tree.Same(again, n.Object)
+	return err == nil && tree.IsSame(again, n.Object)
 }
 
-// Of reports that n is about obj itself.
-func (n Normal) Of(obj map[string]any) bool { return obj != nil && tree.Same(n.Object, obj) }
+// IsAbout reports that n is about obj itself.
+func (n Normal) IsAbout(obj map[string]any) bool { return obj != nil && tree.IsSame(n.Object, obj) }
 
 // Continue returns what [Normalise] makes of obj, the result of a mutation of n.
 func (n Normal) Continue(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (Normal, error) {
@@ -56,7 +56,7 @@ func (n Normal) Continue(obj map[string]any, types *schema.Registry, kind schema
 	switch {
 	case err != nil:
 		return Normal{}, err
-	case tree.Same(out, obj):
+	case tree.IsSame(out, obj):
 		return Normal{Object: out, SharesLabels: sharesLabels(t, obj), typ: t}, nil
 	}
 	return Normal{Object: out, Truncated: truncated, SharesLabels: sharesLabels(t, obj), from: obj}, nil
@@ -65,7 +65,7 @@ func (n Normal) Continue(obj map[string]any, types *schema.Registry, kind schema
 // counterpart returns the known item to compare item i of a list with: the one that lies as far from the start or,
 // where items were put in before it, from the end. Any item would be right; a good one shares more.
 func counterpart(known, list []any, i int) (any, bool) {
-	if i < len(known) && (len(known) == len(list) || tree.Shared(list[i], known[i])) {
+	if i < len(known) && (len(known) == len(list) || tree.IsShared(list[i], known[i])) {
 		return known[i], true
 	}
 	if j := i - len(list) + len(known); j >= 0 && j < len(known) {

@@ -12,38 +12,38 @@ import (
 
 // defaultPodResources completes spec.resources, if it says anything, from what its containers have together.
 func defaultPodResources(spec *members) {
-	given := at(spec.m, "resources")
+	given := mapAt(spec.m, "resources")
 	if size(given["requests"])+size(given["limits"]) == 0 {
 		return
 	}
-	spec.within("resources", func(r *members) {
-		limits := togetherIn(spec.m, "limits")
+	spec.edit("resources", func(r *members) {
+		limits := sumContainers(spec.m, "limits")
 		for name := range limits {
-			if !strings.HasPrefix(name, hugePages) || at(r.m, "requests")[name] != nil {
+			if !strings.HasPrefix(name, hugePages) || mapAt(r.m, "requests")[name] != nil {
 				delete(limits, name)
 			}
 		}
 		r.merge("limits", formatQuantities(limits))
 
-		requests := togetherIn(spec.m, "requests")
+		requests := sumContainers(spec.m, "requests")
 		maps.DeleteFunc(requests, func(name string, _ resource.Quantity) bool {
 			return name != "cpu" &&
 				name != "memory"
 		})
 		r.merge("requests", formatQuantities(requests))
 		own := map[string]any{}
-		for name, v := range at(r.m, "limits") {
+		for name, v := range mapAt(r.m, "limits") {
 			if podLevel(name) {
 				own[name] = v
 			}
 		}
 		r.merge("requests", own)
 
-		limits = togetherIn(spec.m, "limits")
+		limits = sumContainers(spec.m, "limits")
 		missing := map[string]any{}
-		for name, v := range at(r.m, "requests") {
+		for name, v := range mapAt(r.m, "requests") {
 			limit, ok := limits[name]
-			if !ok || !podLevel(name) || !allLimit(spec.m, name) {
+			if !ok || !podLevel(name) || !allContainersLimit(spec.m, name) {
 				continue
 			}
 			if request := amount(v); request.Cmp(limit) > 0 {
@@ -62,11 +62,11 @@ func podLevel(name string) bool {
 	return name == "cpu" || name == "memory" || strings.HasPrefix(name, hugePages)
 }
 
-// allLimit reports whether every container limits a resource.
-func allLimit(spec map[string]any, name string) bool {
+// allContainersLimit reports whether every container limits a resource.
+func allContainersLimit(spec map[string]any, name string) bool {
 	for _, list := range [...]string{"initContainers", "containers", "ephemeralContainers"} {
 		for _, c := range containersIn(spec, list) {
-			if _, ok := at(c, "resources", "limits")[name]; !ok {
+			if _, ok := mapAt(c, "resources", "limits")[name]; !ok {
 				return false
 			}
 		}
@@ -85,16 +85,16 @@ func containersIn(spec map[string]any, list string) []map[string]any {
 	return all
 }
 
-// togetherIn returns what the containers of a pod have together: those that run at the same time are added, and the
+// sumContainers returns what the containers of a pod have together: those that run at the same time are added, and the
 // largest of what the init containers need one after the other counts.
-func togetherIn(spec map[string]any, which string) map[string]resource.Quantity {
+func sumContainers(spec map[string]any, which string) map[string]resource.Quantity {
 	total, sidecars, first := map[string]resource.Quantity{}, map[string]resource.Quantity{},
 		map[string]resource.Quantity{}
 	for _, c := range containersIn(spec, "containers") {
-		addAmounts(total, at(c, "resources", which))
+		addAmounts(total, mapAt(c, "resources", which))
 	}
 	for _, c := range containersIn(spec, "initContainers") {
-		own := at(c, "resources", which)
+		own := mapAt(c, "resources", which)
 		need := map[string]resource.Quantity{}
 		if c["restartPolicy"] == "Always" {
 			addAmounts(total, own)
@@ -148,9 +148,9 @@ func amount(v any) resource.Quantity {
 
 // qualityOfService returns the class of a pod.
 func qualityOfService(spec map[string]any) string {
-	own := at(spec, "resources")
+	own := mapAt(spec, "resources")
 	for _, which := range [...]string{"requests", "limits"} {
-		for name := range at(own, which) {
+		for name := range mapAt(own, which) {
 			if podLevel(name) {
 				return resourceClass(own)
 			}
@@ -159,7 +159,7 @@ func qualityOfService(spec map[string]any) string {
 	class := ""
 	for _, list := range [...]string{"initContainers", "containers"} {
 		for _, c := range containersIn(spec, list) {
-			switch own := resourceClass(at(c, "resources")); class {
+			switch own := resourceClass(mapAt(c, "resources")); class {
 			case "", own:
 				class = own
 			default:
@@ -179,7 +179,7 @@ func resourceClass(r map[string]any) string {
 	}
 	class := ""
 	for _, name := range [...]string{"cpu", "memory"} {
-		request, limit := amount(at(r, "requests")[name]), amount(at(r, "limits")[name])
+		request, limit := amount(mapAt(r, "requests")[name]), amount(mapAt(r, "limits")[name])
 		own := "Guaranteed"
 		switch {
 		case request.Cmp(limit) != 0:

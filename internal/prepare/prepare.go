@@ -4,7 +4,7 @@
 // converts the object to its internal version and back, before any policy sees it; [Object] does the same
 // to JSON trees, for built-in kinds with the tables of package schema and the rules below, for custom
 // resources with their structural schemas. [ReadStored] does it to objects that exist, [Normalise] repeats
-// the part that follows every mutation, and [ForValidation] what happens between the mutating and the validating
+// the part that follows every mutation, and [PrepareValidation] what happens between the mutating and the validating
 // phase.
 //
 // Trees consist of map[string]any, []any, string, int64, float64, bool and nil. Trees that are given are never
@@ -60,7 +60,7 @@ type Input struct {
 	// SharesLabels is that of the [Result] or [Normal] that made Object.
 	SharesLabels bool
 
-	// Before is the object that [ForValidation] made Object of. Only the warnings about Pods need it.
+	// Before is the object that [PrepareValidation] made Object of. Only the warnings about Pods need it.
 	Before map[string]any
 
 	// Now is the time of creation; the zero time means the current time.
@@ -130,7 +130,7 @@ func Object(in Input) (Result, error) {
 	kind, ok := in.kind()
 	t := in.typ()
 	if !ok || t == nil {
-		return Result{}, notFound(in)
+		return Result{}, notFoundError(in)
 	}
 	if err := checkKind(in.Object, kind); err != nil {
 		return Result{}, err
@@ -319,12 +319,12 @@ func holdCustom(obj map[string]any, types *schema.Registry, kind schema.GroupVer
 	return converted, nil
 }
 
-// ForValidation returns the object as the policies of the validating phase see it: with a name and the other
+// PrepareValidation returns the object as the policies of the validating phase see it: with a name and the other
 // metadata that the server gives, and after the strategy of its resource.
 //
 // The uid and the suffix of a generated name are derived from the object's place, so that equal requests have
 // equal results.
-func ForValidation(in Input) map[string]any {
+func PrepareValidation(in Input) map[string]any {
 	t := in.typ()
 	if in.Object == nil || t == nil || in.Operation == connect {
 		return in.Object
@@ -340,7 +340,7 @@ func ForValidation(in Input) map[string]any {
 	}
 	o := members{m: obj}
 	dedupOwners(&o)
-	old := at(in.Old, "metadata")
+	old := mapAt(in.Old, "metadata")
 	switch {
 	case in.Operation == create && in.SubResource == "":
 		fillSystemMembers(&o, in)
@@ -352,7 +352,7 @@ func ForValidation(in Input) map[string]any {
 		completeTokenRequest(&o, in)
 	case in.Operation == update && in.Old != nil:
 		_ = matchNamespace(&o, in)
-		o.within("metadata", func(meta *members) { meta.take("generation", old) })
+		o.edit("metadata", func(meta *members) { meta.take("generation", old) })
 	}
 	strategyOf(in, t).apply(&o, in)
 	if in.Operation == update && in.Old != nil {
@@ -383,7 +383,7 @@ func strategyOf(in Input, t *shape.Type) strategy {
 
 // draw returns a text for what the server draws by chance.
 func draw(in Input, purpose string) []byte {
-	meta := members{m: at(in.Object, "metadata")}
+	meta := members{m: mapAt(in.Object, "metadata")}
 	sum := sha256.Sum256([]byte(strings.Join([]string{purpose, in.Resource.Group, in.Resource.Resource, in.Namespace,
 		meta.text("name"), meta.text("generateName")}, "\x00")))
 	return sum[:]
@@ -441,7 +441,7 @@ func badRequest(kind schema.GroupVersionKind, err error) error {
 		kind.Version, kind.Kind, err))
 }
 
-func notFound(in Input) error {
+func notFoundError(in Input) error {
 	resource := ""
 	if in.Resource != nil {
 		resource = in.Resource.Resource

@@ -108,7 +108,7 @@ func (f *finder) value(t *shape.Type, v any) error {
 	case shape.IntOrString:
 		return f.ownDecoding(new(intstr.IntOrString), v)
 	case shape.Union:
-		return f.union(t, v)
+		return f.decodeUnion(t, v)
 	}
 	switch v := v.(type) {
 	case nil:
@@ -192,7 +192,7 @@ func (f *finder) object(t *shape.Type, v map[string]any) error {
 			continue
 		}
 		depth := len(f.names)
-		if embedded := embeddedIn(t, name); embedded != "" {
+		if embedded := embeddedStruct(t, name); embedded != "" {
 			f.names = append(f.names, embedded)
 		}
 		f.names = append(f.names, name)
@@ -239,9 +239,9 @@ func (f *finder) ownDecoding(into json.Unmarshaler, v any) error {
 	return err
 }
 
-// union decodes the alternative as a document of its own: whatever is wrong in it ends the decoding, and its unknown
+// decodeUnion decodes the alternative as a document of its own: whatever is wrong in it ends the decoding, and its unknown
 // fields are not reported.
-func (f *finder) union(t *shape.Type, v any) error {
+func (f *finder) decodeUnion(t *shape.Type, v any) error {
 	for _, alternative := range t.OneOf {
 		_, isObject := v.(map[string]any)
 		_, isList := v.([]any)
@@ -316,8 +316,8 @@ func unnamedType(t *shape.Type) string {
 	return t.Name[strings.LastIndexByte(t.Name, '/')+1:]
 }
 
-// embeddedIn returns the embedded Go struct that holds a member, or "". Type errors name it in their path.
-func embeddedIn(t *shape.Type, member string) string {
+// embeddedStruct returns the embedded Go struct that holds a member, or "". Type errors name it in their path.
+func embeddedStruct(t *shape.Type, member string) string {
 	name := t.Name[strings.LastIndexByte(t.Name, '.')+1:]
 	if member == "kind" || member == "apiVersion" {
 		if len(t.Fields) > 1 && t.Fields[0].Name == "kind" && t.Fields[1].Name == "apiVersion" &&

@@ -81,14 +81,14 @@ func encode(v any) ([]byte, bool) {
 	return b, err == nil
 }
 
-// special decodes a value of a type with its own JSON form and encodes it again. The second result is false if the
+// convertSpecial decodes a value of a type with its own JSON form and encodes it again. The second result is false if the
 // type refuses the value. A null is what the type makes of it, which may be a null again.
-func (p *pass) special(kind shape.Kind, v any) (any, bool) {
+func (p *pass) convertSpecial(kind shape.Kind, v any) (any, bool) {
 	switch kind {
 	case shape.Quantity:
 		return quantity(v)
 	case shape.Time, shape.MicroTime:
-		return instant(kind, v)
+		return convertTime(kind, v)
 	case shape.Duration:
 		if s, ok := v.(string); ok {
 			d, err := time.ParseDuration(s)
@@ -156,7 +156,7 @@ func canonicalQuantity(s string) bool {
 	return false
 }
 
-func instant(kind shape.Kind, v any) (any, bool) {
+func convertTime(kind shape.Kind, v any) (any, bool) {
 	layout := time.RFC3339
 	if kind == shape.MicroTime {
 		layout = metav1.RFC3339Micro

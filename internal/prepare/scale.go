@@ -23,7 +23,7 @@ func Scale(parent map[string]any, resource *schema.Resource) (map[string]any, er
 	}
 	metadata := map[string]any{}
 	for _, member := range []string{"name", "namespace", "uid", "resourceVersion", "creationTimestamp"} {
-		if value, ok := at(parent, "metadata")[member]; ok {
+		if value, ok := mapAt(parent, "metadata")[member]; ok {
 			metadata[member] = value
 		}
 	}
@@ -45,13 +45,13 @@ func Scale(parent map[string]any, resource *schema.Resource) (map[string]any, er
 	case resource.Definition != nil:
 	case resource.Resource == "replicationcontrollers":
 		set := labels.Set{}
-		for name, value := range at(parent, "spec", "selector") {
+		for name, value := range mapAt(parent, "spec", "selector") {
 			set[name], _ = value.(string)
 		}
 		selector = labels.SelectorFromSet(set).String()
 	default:
 		var given metav1.LabelSelector
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(at(parent, "spec", "selector"),
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(mapAt(parent, "spec", "selector"),
 			&given); err != nil {
 			return nil, fmt.Errorf("spec.selector: %w", err)
 		}
@@ -73,13 +73,13 @@ func Scale(parent map[string]any, resource *schema.Resource) (map[string]any, er
 type scalePaths struct{ spec, status, selector string }
 
 func scalePathsOf(resource *schema.Resource) scalePaths {
-	versions, _ := at(resource.Definition, "spec")["versions"].([]any)
+	versions, _ := mapAt(resource.Definition, "spec")["versions"].([]any)
 	for _, version := range versions {
 		version, _ := version.(map[string]any)
 		if version["name"] != resource.Version {
 			continue
 		}
-		scale := at(version, "subresources", "scale")
+		scale := mapAt(version, "subresources", "scale")
 		text := func(member string) string {
 			s, _ := scale[member].(string)
 			return s
@@ -115,7 +115,7 @@ func integerAt(tree map[string]any, path string) (int64, bool, error) {
 func scaleAfter(object, old map[string]any) map[string]any {
 	scale := maps.Clone(old)
 	spec := map[string]any{}
-	if replicas, ok := at(object, "spec")["replicas"]; ok && replicas != int64(0) {
+	if replicas, ok := mapAt(object, "spec")["replicas"]; ok && replicas != int64(0) {
 		spec["replicas"] = replicas
 	}
 	scale["spec"] = spec

@@ -11,7 +11,7 @@ import (
 // ReadStored returns an object that exists as the server reads it: canonical, and with what every stored object has. An
 // object that says no resourceVersion does not come from a server but from a file: it gets the metadata and the members
 // that the registry would have given to it, such as a uid, the phase of a Pod or the addresses of a Service, as far as
-// it does not have them. The values are made up, see [MadeUp].
+// it does not have them. The values are made up, see [MadeUpMembers].
 //
 // The warnings are those of a decoding; the error says why it is not such an object.
 func ReadStored(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, []string,
@@ -26,7 +26,7 @@ func ReadStored(obj map[string]any, types *schema.Registry, kind schema.GroupVer
 	switch t := types.Type(kind); t.Name {
 	case core + "Service":
 		o := members{m: out}
-		o.within("spec", readService)
+		o.edit("spec", readService)
 		out = o.m
 	case scalerV1Type:
 		out, err = throughStorage(out, types, kind)
@@ -63,7 +63,7 @@ func throughStorage(obj map[string]any, types *schema.Registry, kind schema.Grou
 }
 
 func fromServer(obj map[string]any) bool {
-	meta := members{m: at(obj, "metadata")}
+	meta := members{m: mapAt(obj, "metadata")}
 	return meta.text("resourceVersion") != ""
 }
 
@@ -84,9 +84,9 @@ func complete(obj map[string]any, sharesLabels bool, types *schema.Registry, res
 	}
 	o := members{m: obj}
 	o.fill("metadata", map[string]any{})
-	o.within("metadata", func(meta *members) {
+	o.edit("metadata", func(meta *members) {
 		in.Namespace = meta.text("namespace")
-		meta.fill("creationTimestamp", in.now())
+		meta.fill("creationTimestamp", in.timestamp())
 		meta.fillText("uid", uid(in))
 		meta.fillText("resourceVersion", madeVersion)
 	})
@@ -110,12 +110,12 @@ func DeleteOptions(options, stored map[string]any, resource *schema.Resource) ma
 	}
 	switch resource.GroupResource() {
 	case schema.GroupResource{Resource: "pods"}:
-		gracefully(&o, stored)
+		setGracePeriod(&o, stored)
 	case schema.GroupResource{Resource: "namespaces"},
 		schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}:
 		o.fill("preconditions", map[string]any{})
-		o.within("preconditions", func(p *members) {
-			if uid := at(stored, "metadata")["uid"]; uid != nil {
+		o.edit("preconditions", func(p *members) {
+			if uid := mapAt(stored, "metadata")["uid"]; uid != nil {
 				p.fill("uid", uid)
 			}
 		})
@@ -123,9 +123,9 @@ func DeleteOptions(options, stored map[string]any, resource *schema.Resource) ma
 	return o.m
 }
 
-// gracefully sets how long a Pod has to end: no time if it runs on no node.
-func gracefully(options *members, pod map[string]any) {
-	meta, spec, status := at(pod, "metadata"), at(pod, "spec"), at(pod, "status")
+// setGracePeriod sets how long a Pod has to end: no time if it runs on no node.
+func setGracePeriod(options *members, pod map[string]any) {
+	meta, spec, status := mapAt(pod, "metadata"), mapAt(pod, "spec"), mapAt(pod, "status")
 	if meta["deletionTimestamp"] != nil {
 		return
 	}
@@ -141,19 +141,19 @@ func gracefully(options *members, pod map[string]any) {
 	options.fill("gracePeriodSeconds", period)
 }
 
-// MadeUp returns the members of an object whose values this package has made up and an expression may well compare with
+// MadeUpMembers returns the members of an object whose values this package has made up and an expression may well compare with
 // others: creationTimestamp of a stored object, clusterIP and nodePort of a Service.
-func MadeUp(obj map[string]any, resource *schema.Resource) []string {
-	meta := members{m: at(obj, "metadata")}
+func MadeUpMembers(obj map[string]any, resource *schema.Resource) []string {
+	meta := members{m: mapAt(obj, "metadata")}
 	in := Input{Resource: resource, Namespace: meta.text("namespace"), Object: obj, Now: madeTime}
 	var found []string
-	if meta.m["creationTimestamp"] == in.now() && meta.m["resourceVersion"] == madeVersion {
+	if meta.m["creationTimestamp"] == in.timestamp() && meta.m["resourceVersion"] == madeVersion {
 		found = append(found, "creationTimestamp")
 	}
 	if resource.GroupResource() != (schema.GroupResource{Resource: "services"}) {
 		return found
 	}
-	spec := members{m: at(obj, "spec")}
+	spec := members{m: mapAt(obj, "spec")}
 	a := allocator{in: in, taken: map[int64]bool{}}
 	ips, _ := spec.m["clusterIPs"].([]any)
 	if slices.ContainsFunc(ips, func(ip any) bool { return ip == a.address(familyOf(ip)) }) {

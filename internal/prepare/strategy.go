@@ -130,7 +130,7 @@ func (s strategy) apply(o *members, in Input) {
 			s.resetStatus(o, in)
 		}
 		if s.generation {
-			o.within("metadata", func(meta *members) { meta.set("generation", int64(1)) })
+			o.edit("metadata", func(meta *members) { meta.set("generation", int64(1)) })
 		}
 		dropGated(in.typ(), o, nil)
 		if s.create != nil {
@@ -166,16 +166,16 @@ func (s strategy) apply(o *members, in Input) {
 
 // complete gives a stored object what the registry gave it when it was created, but for what it says itself.
 func (s strategy) complete(o *members, in Input) {
-	given := at(o.m, "status")
+	given := mapAt(o.m, "status")
 	if s.generation {
-		o.within("metadata", func(meta *members) { meta.fillNumber("generation", 1) })
+		o.edit("metadata", func(meta *members) { meta.fillNumber("generation", 1) })
 	}
 	if s.create == nil {
 		return
 	}
 	s.create(o, in)
 	if len(given) > 0 {
-		o.within("status", func(status *members) {
+		o.edit("status", func(status *members) {
 			for name, v := range given {
 				status.set(name, v)
 			}
@@ -217,8 +217,8 @@ func (s strategy) keep(o *members, in Input) {
 	} else {
 		o.take("spec", in.Old)
 	}
-	old := at(in.Old, "metadata")
-	o.within("metadata", func(meta *members) {
+	old := mapAt(in.Old, "metadata")
+	o.edit("metadata", func(meta *members) {
 		if s.keeps != keepAll && in.Resource.Definition == nil {
 			for _, name := range keptMembers[s.keeps] {
 				meta.take(name, old)
@@ -227,7 +227,7 @@ func (s strategy) keep(o *members, in Input) {
 		}
 		managed := meta.m["managedFields"]
 		meta.m, meta.owned = old, false
-		meta.own()
+		meta.makeOwn()
 		meta.drop("managedFields")
 		if managed != nil {
 			meta.set("managedFields", managed)
@@ -246,8 +246,8 @@ func (o *members) take(name string, from map[string]any) {
 
 // count sets the generation that follows that of the stored object.
 func (o *members) count(old map[string]any) {
-	n, _ := at(old, "metadata")["generation"].(int64)
-	o.within("metadata", func(meta *members) {
+	n, _ := mapAt(old, "metadata")["generation"].(int64)
+	o.edit("metadata", func(meta *members) {
 		if n+1 == 0 {
 			meta.drop("generation")
 		} else {

@@ -23,9 +23,9 @@ func startTemplateGeneration(o *members, _ Input) {
 }
 
 func countTemplateGeneration(o *members, in Input) {
-	text, _ := at(in.Old, "metadata", "annotations")[templateGeneration].(string)
+	text, _ := mapAt(in.Old, "metadata", "annotations")[templateGeneration].(string)
 	n, _ := strconv.ParseInt(text, 10, 64)
-	if !equal(at(o.m, "spec")["template"], at(in.Old, "spec")["template"]) {
+	if !equal(mapAt(o.m, "spec")["template"], mapAt(in.Old, "spec")["template"]) {
 		n++
 	}
 	o.annotations(func(notes *members) { notes.set(templateGeneration, strconv.FormatInt(n, 10)) })
@@ -33,7 +33,7 @@ func countTemplateGeneration(o *members, in Input) {
 
 // countAnnotations increases the generation of a Deployment whose annotations change.
 func countAnnotations(o *members, in Input) {
-	if in.SubResource == "" && !equal(at(o.m, "metadata")["annotations"], at(in.Old, "metadata")["annotations"]) {
+	if in.SubResource == "" && !equal(mapAt(o.m, "metadata")["annotations"], mapAt(in.Old, "metadata")["annotations"]) {
 		o.count(in.Old)
 	}
 }
@@ -47,34 +47,34 @@ var generatedLabels = [...]struct{ short, long string }{
 
 // selectJobPods gives a Job without a selector of its own one that selects its pods by the Job's uid.
 func selectJobPods(o *members, in Input) {
-	meta := members{m: at(o.m, "metadata")}
-	if at(o.m, "spec")["manualSelector"] == true {
+	meta := members{m: mapAt(o.m, "metadata")}
+	if mapAt(o.m, "spec")["manualSelector"] == true {
 		return
 	}
 	labels := map[string]any{}
 	for i, v := range [...]string{meta.text("name"), meta.text("uid")} {
 		labels[generatedLabels[i].short], labels[generatedLabels[i].long] = v, v
 	}
-	o.within("spec", func(s *members) {
-		s.within("template", func(t *members) {
+	o.edit("spec", func(s *members) {
+		s.edit("template", func(t *members) {
 			t.fill("metadata", map[string]any{})
-			t.within("metadata", func(meta *members) { meta.merge("labels", labels) })
+			t.edit("metadata", func(meta *members) { meta.merge("labels", labels) })
 		})
 		s.fill("selector", map[string]any{})
-		s.within("selector", func(selector *members) {
+		s.edit("selector", func(selector *members) {
 			selector.merge("matchLabels", map[string]any{"batch.kubernetes.io/controller-uid": meta.text("uid")})
 		})
 	})
 	if in.SharesLabels {
-		o.within("metadata", func(meta *members) { meta.merge("labels", labels) })
+		o.edit("metadata", func(meta *members) { meta.merge("labels", labels) })
 	}
 }
 
 // sharesLabels reports that SetDefaults_Job (pkg/apis/batch/v1/defaults.go) makes the labels of a Job and of its
 // template one map: there are labels in the template, be it none, and none in the Job.
 func sharesLabels(t *shape.Type, obj map[string]any) bool {
-	return t.Name == jobType && size(at(obj, "metadata")["labels"]) == 0 &&
-		at(obj, "spec", "template", "metadata", "labels") != nil
+	return t.Name == jobType && size(mapAt(obj, "metadata")["labels"]) == 0 &&
+		mapAt(obj, "spec", "template", "metadata", "labels") != nil
 }
 
 const jobType = "k8s.io/api/batch/v1.Job"
@@ -85,11 +85,11 @@ func keepJobPods(o *members, in Input, shares bool) {
 	if in.typ().Name != jobType || in.Old == nil {
 		return
 	}
-	spec, old := at(o.m, "spec"), at(in.Old, "spec")
+	spec, old := mapAt(o.m, "spec"), mapAt(in.Old, "spec")
 	if spec["selector"] != nil || spec["manualSelector"] == true || old["selector"] == nil {
 		return
 	}
-	stored := at(old, "template", "metadata", "labels")
+	stored := mapAt(old, "template", "metadata", "labels")
 	labels := map[string]any{}
 	for _, name := range generatedLabels {
 		for _, name := range [...]string{name.short, name.long} {
@@ -98,15 +98,15 @@ func keepJobPods(o *members, in Input, shares bool) {
 			}
 		}
 	}
-	o.within("spec", func(s *members) {
+	o.edit("spec", func(s *members) {
 		s.set("selector", old["selector"])
-		s.within("template", func(t *members) {
+		s.edit("template", func(t *members) {
 			t.fill("metadata", map[string]any{})
-			t.within("metadata", func(meta *members) { meta.merge("labels", labels) })
+			t.edit("metadata", func(meta *members) { meta.merge("labels", labels) })
 		})
 	})
-	if own := at(in.Old, "metadata", "labels"); shares && own[generatedLabels[0].long] != nil {
-		o.within("metadata", func(meta *members) { meta.merge("labels", labels) })
+	if own := mapAt(in.Old, "metadata", "labels"); shares && own[generatedLabels[0].long] != nil {
+		o.edit("metadata", func(meta *members) { meta.merge("labels", labels) })
 	}
 }
 
@@ -116,7 +116,7 @@ func propagateDryRun(o *members, in Input) {
 	if !in.DryRun {
 		return
 	}
-	o.within("deleteOptions", func(options *members) {
+	o.edit("deleteOptions", func(options *members) {
 		if size(options.m["dryRun"]) == 0 {
 			options.set("dryRun", []any{"All"})
 		}
@@ -126,14 +126,14 @@ func propagateDryRun(o *members, in Input) {
 // completeTokenRequest names the ServiceAccount in a TokenRequest (pkg/registry/core/serviceaccount/storage/token.go).
 // Its uid is the one that [ReadStored] makes up; the audience is that of a server which is told no other.
 func completeTokenRequest(o *members, in Input) {
-	o.within("metadata", func(meta *members) {
+	o.edit("metadata", func(meta *members) {
 		meta.fillText("name", in.Name)
 		account := Input{Resource: in.Resource, Namespace: in.Namespace,
 			Object: map[string]any{"metadata": map[string]any{"name": meta.m["name"]}}}
 		meta.fillText("uid", uid(account))
-		meta.set("creationTimestamp", in.now())
+		meta.set("creationTimestamp", in.timestamp())
 	})
-	o.within("spec", func(s *members) {
+	o.edit("spec", func(s *members) {
 		if size(s.m["audiences"]) == 0 {
 			s.set("audiences", []any{"https://kubernetes.default.svc"})
 		}
@@ -146,7 +146,7 @@ func dropTopology(o *members, _ Input) {
 }
 
 func updateSlice(o *members, in Input) {
-	if !equal(at(o.m, "metadata")["labels"], at(in.Old, "metadata")["labels"]) {
+	if !equal(mapAt(o.m, "metadata")["labels"], mapAt(in.Old, "metadata")["labels"]) {
 		o.count(in.Old)
 	}
 	if equal(o.m["endpoints"], in.Old["endpoints"]) {
@@ -155,7 +155,7 @@ func updateSlice(o *members, in Input) {
 	// The label that once held the name of an endpoint's node is kept as nodeName, if the stored object had it.
 	known := map[string]bool{}
 	hostname := func(e *members) string {
-		name, _ := at(e.m, "deprecatedTopology")["kubernetes.io/hostname"].(string)
+		name, _ := mapAt(e.m, "deprecatedTopology")["kubernetes.io/hostname"].(string)
 		return name
 	}
 	(&members{m: in.Old}).each("endpoints", func(e *members) { known[hostname(e)] = true })
@@ -169,7 +169,7 @@ func updateSlice(o *members, in Input) {
 
 func createNamespace(o *members, _ Input) {
 	o.fill("spec", map[string]any{})
-	o.within("spec", func(s *members) {
+	o.edit("spec", func(s *members) {
 		finalizers, _ := s.m["finalizers"].([]any)
 		if !slices.Contains(finalizers, any("kubernetes")) {
 			s.set("finalizers", append(slices.Clone(finalizers), "kubernetes"))
@@ -182,14 +182,14 @@ func createNamespace(o *members, _ Input) {
 // labelNamespace repeats the default of the label, for a name that was generated.
 func labelNamespace(o *members) {
 	o.fill("metadata", map[string]any{})
-	o.within("metadata", func(meta *members) { meta.label(namespaceNameNote, meta.text("name")) })
+	o.edit("metadata", func(meta *members) { meta.label(namespaceNameNote, meta.text("name")) })
 }
 
 func updateNamespace(o *members, in Input) {
 	switch in.SubResource {
 	case "":
-		finalizers, ok := at(in.Old, "spec")["finalizers"]
-		o.within("spec", func(s *members) {
+		finalizers, ok := mapAt(in.Old, "spec")["finalizers"]
+		o.edit("spec", func(s *members) {
 			if ok {
 				s.set("finalizers", finalizers)
 			} else {
@@ -204,8 +204,8 @@ func updateNamespace(o *members, in Input) {
 
 // createNode drops the configuration that nodes no longer have.
 func createNode(o *members, _ Input) {
-	o.within("spec", func(s *members) { s.drop("configSource") })
-	o.within("status", func(s *members) { s.drop("config") })
+	o.edit("spec", func(s *members) { s.drop("configSource") })
+	o.edit("status", func(s *members) { s.drop("config") })
 }
 
 // updateNode keeps the status, though it can be set on create.
@@ -213,19 +213,19 @@ func updateNode(o *members, in Input) {
 	switch in.SubResource {
 	case "":
 		o.take("status", in.Old)
-		if at(in.Old, "spec")["configSource"] == nil {
-			o.within("spec", func(s *members) { s.drop("configSource") })
+		if mapAt(in.Old, "spec")["configSource"] == nil {
+			o.edit("spec", func(s *members) { s.drop("configSource") })
 		}
 	case "status":
-		if at(in.Old, "status")["config"] == nil {
-			o.within("status", func(s *members) { s.drop("config") })
+		if mapAt(in.Old, "status")["config"] == nil {
+			o.edit("status", func(s *members) { s.drop("config") })
 		}
 	}
 }
 
 // nameLimitRange names a LimitRange without a name.
 func nameLimitRange(o *members, in Input) {
-	o.within("metadata", func(meta *members) { meta.fillText("name", uid(in)) })
+	o.edit("metadata", func(meta *members) { meta.fillText("name", uid(in)) })
 }
 
 // The annotations in which autoscaling/v1 keeps what the spec and the status of later versions have.
@@ -250,14 +250,14 @@ func updateScaler(o *members, in Input) {
 	if in.SubResource == "status" {
 		kept = scalerSpecNotes
 	}
-	old := at(in.Old, "metadata", "annotations")
+	old := mapAt(in.Old, "metadata", "annotations")
 	o.annotations(func(notes *members) {
 		for _, name := range kept {
 			notes.take(name, old)
 		}
 	})
 	if in.SubResource == "" {
-		given := at(o.m, "metadata", "annotations")
+		given := mapAt(o.m, "metadata", "annotations")
 		for _, name := range scalerSpecNotes {
 			if !equal(given[name], old[name]) {
 				o.count(in.Old)
@@ -271,36 +271,36 @@ func updateVolume(o *members, in Input) {
 	if in.SubResource != "status" {
 		return
 	}
-	old := at(in.Old, "status")
-	o.within("status", func(s *members) {
+	old := mapAt(in.Old, "status")
+	o.edit("status", func(s *members) {
 		given, was := s.m["lastPhaseTransitionTime"], old["lastPhaseTransitionTime"]
 		switch same := equal(s.m["phase"], old["phase"]); {
 		case same && given == nil && was != nil:
 			s.set("lastPhaseTransitionTime", was)
 		case !same && (given == nil || equal(given, was)):
-			s.set("lastPhaseTransitionTime", in.now())
+			s.set("lastPhaseTransitionTime", in.timestamp())
 		}
 	})
 }
 
 func createVolume(o *members, in Input) {
-	o.set("status", map[string]any{"phase": "Pending", "lastPhaseTransitionTime": in.now()})
+	o.set("status", map[string]any{"phase": "Pending", "lastPhaseTransitionTime": in.timestamp()})
 }
 
 // sameDataSources fills one of spec.dataSource and spec.dataSourceRef from the other, and drops a data source of a
 // kind that older servers ignored (pkg/api/persistentvolumeclaim/util.go).
 func sameDataSources(o *members, in Input) {
-	o.within("spec", func(s *members) {
-		old := at(in.Old, "spec")
+	o.edit("spec", func(s *members) {
+		old := mapAt(in.Old, "spec")
 		inUse := old["dataSource"] != nil || old["dataSourceRef"] != nil
-		if namespace, _ := at(s.m, "dataSourceRef")["namespace"].(string); namespace != "" &&
+		if namespace, _ := mapAt(s.m, "dataSourceRef")["namespace"].(string); namespace != "" &&
 			old["dataSourceRef"] == nil {
 			s.drop("dataSourceRef") // the feature CrossNamespaceVolumeDataSource is off
 		}
-		if !inUse && s.m["dataSourceRef"] == nil && !claimOrSnapshot(at(s.m, "dataSource")) {
+		if !inUse && s.m["dataSourceRef"] == nil && !claimOrSnapshot(mapAt(s.m, "dataSource")) {
 			s.drop("dataSource")
 		}
-		source, ref := at(s.m, "dataSource"), at(s.m, "dataSourceRef")
+		source, ref := mapAt(s.m, "dataSource"), mapAt(s.m, "dataSourceRef")
 		namespace, _ := ref["namespace"].(string)
 		switch {
 		case source != nil && ref == nil:
@@ -328,50 +328,50 @@ func updateClaim(o *members, in Input) {
 	case "":
 		sameDataSources(o, in)
 	case "status":
-		if at(in.Old, "status")["healthStatus"] == nil {
-			o.within("status", func(s *members) { s.drop("healthStatus") }) // the feature CSIVolumeHealth is off
+		if mapAt(in.Old, "status")["healthStatus"] == nil {
+			o.edit("status", func(s *members) { s.drop("healthStatus") }) // the feature CSIVolumeHealth is off
 		}
 	}
 }
 
 func createPod(o *members, in Input) {
 	status := map[string]any{"phase": "Pending"}
-	if size(at(o.m, "spec")["schedulingGates"]) > 0 {
+	if size(mapAt(o.m, "spec")["schedulingGates"]) > 0 {
 		status["conditions"] = []any{map[string]any{
-			"type": "PodScheduled", "status": "False", "lastProbeTime": nil, "lastTransitionTime": in.now(),
+			"type": "PodScheduled", "status": "False", "lastProbeTime": nil, "lastTransitionTime": in.timestamp(),
 			"reason": "SchedulingGated", "message": "Scheduling is blocked due to non-empty scheduling gates",
 		}}
 	}
-	meta := at(o.m, "metadata")
-	labels, annotations := at(meta, "labels"), at(meta, "annotations")
-	o.within("spec", func(s *members) {
+	meta := mapAt(o.m, "metadata")
+	labels, annotations := mapAt(meta, "labels"), mapAt(meta, "annotations")
+	o.edit("spec", func(s *members) {
 		selectOwnLabels(s, labels)
 		confine(s, annotations)
 		defaultPodResources(s)
 	})
-	status["qosClass"] = qualityOfService(at(o.m, "spec"))
+	status["qosClass"] = qualityOfService(mapAt(o.m, "spec"))
 	o.set("status", status)
 }
 
 // confine makes fields of the annotations of AppArmor profiles, as applyAppArmorVersionSkew of
 // pkg/registry/core/pod/strategy.go v1.37.2 does. The registry refuses a Pod whose annotations are not profiles.
 func confine(spec *members, annotations map[string]any) {
-	if onWindows(spec.m) {
+	if runsOnWindows(spec.m) {
 		return
 	}
-	ofPod := at(spec.m, "securityContext")["appArmorProfile"]
+	ofPod := mapAt(spec.m, "securityContext")["appArmorProfile"]
 	for _, list := range [...]string{"initContainers", "containers"} { // a new Pod has no ephemeral ones
 		spec.each(list, func(container *members) {
 			annotation, annotated := annotations[containerAppArmor+text(container.m["name"])].(string)
 			profile := profileOf(annotation)
-			if !annotated || profile == nil || at(container.m, "securityContext")["appArmorProfile"] != nil ||
+			if !annotated || profile == nil || mapAt(container.m, "securityContext")["appArmorProfile"] != nil ||
 				equal(profile, ofPod) {
 				return
 			}
 			if container.m["securityContext"] == nil {
 				container.set("securityContext", map[string]any{})
 			}
-			container.within("securityContext", func(c *members) { c.set("appArmorProfile", profile) })
+			container.edit("securityContext", func(c *members) { c.set("appArmorProfile", profile) })
 		})
 	}
 }
@@ -379,16 +379,16 @@ func confine(spec *members, annotations map[string]any) {
 // warnUnconfined warns about annotations of AppArmor profiles that confine makes fields of, or cannot: it looks at the
 // Pod before.
 func (w *warner) warnUnconfined(pod map[string]any) {
-	spec, annotations := at(pod, "spec"), at(pod, "metadata", "annotations")
-	if onWindows(spec) {
+	spec, annotations := mapAt(pod, "spec"), mapAt(pod, "metadata", "annotations")
+	if runsOnWindows(spec) {
 		return
 	}
-	ofPod := at(spec, "securityContext")["appArmorProfile"]
+	ofPod := mapAt(spec, "securityContext")["appArmorProfile"]
 	for _, name := range [...]string{"initContainers", "containers", "ephemeralContainers"} {
 		for _, container := range objects(spec[name]) {
 			key := containerAppArmor + text(container["name"])
 			annotation, annotated := annotations[key].(string)
-			if !annotated || at(container, "securityContext")["appArmorProfile"] != nil {
+			if !annotated || mapAt(container, "securityContext")["appArmorProfile"] != nil {
 				continue
 			}
 			if profile := profileOf(annotation); profile == nil || !equal(profile, ofPod) {
@@ -398,7 +398,7 @@ func (w *warner) warnUnconfined(pod map[string]any) {
 	}
 }
 
-func onWindows(podSpec map[string]any) bool { return at(podSpec, "os")["name"] == "windows" }
+func runsOnWindows(podSpec map[string]any) bool { return mapAt(podSpec, "os")["name"] == "windows" }
 
 // profileOf returns the AppArmor profile that an annotation means, nil if it means none.
 func profileOf(annotation string) any {
@@ -419,11 +419,11 @@ func selectOwnLabels(spec *members, labels map[string]any) {
 		matchKeys(t, "matchLabelKeys", "In", labels)
 		matchKeys(t, "mismatchLabelKeys", "NotIn", labels)
 	}
-	spec.within("affinity", func(a *members) {
+	spec.edit("affinity", func(a *members) {
 		for _, name := range [...]string{"podAffinity", "podAntiAffinity"} {
-			a.within(name, func(p *members) {
+			a.edit(name, func(p *members) {
 				p.each("preferredDuringSchedulingIgnoredDuringExecution",
-					func(w *members) { w.within("podAffinityTerm", term) })
+					func(w *members) { w.edit("podAffinityTerm", term) })
 				p.each("requiredDuringSchedulingIgnoredDuringExecution", term)
 			})
 		}
@@ -433,7 +433,7 @@ func selectOwnLabels(spec *members, labels map[string]any) {
 
 func matchKeys(t *members, keys, operator string, labels map[string]any) {
 	list, _ := t.m[keys].([]any)
-	t.within("labelSelector", func(selector *members) {
+	t.edit("labelSelector", func(selector *members) {
 		given, _ := selector.m["matchExpressions"].([]any)
 		terms := slices.Clone(given)
 		for _, key := range list {
@@ -449,20 +449,20 @@ func matchKeys(t *members, keys, operator string, labels map[string]any) {
 }
 
 func updatePod(o *members, in Input) {
-	old := at(in.Old, "spec")
+	old := mapAt(in.Old, "spec")
 	switch in.SubResource {
 	case "":
 		if r := old["resources"]; r != nil {
-			o.within("spec", func(s *members) { s.fill("resources", r) })
+			o.edit("spec", func(s *members) { s.fill("resources", r) })
 		}
 	case "status":
-		meta := at(in.Old, "metadata")
-		o.within("metadata", func(m *members) {
+		meta := mapAt(in.Old, "metadata")
+		o.edit("metadata", func(m *members) {
 			m.drop("deletionTimestamp")
 			m.take("ownerReferences", meta)
 		})
-		status := at(in.Old, "status")
-		o.within("status", func(s *members) {
+		status := mapAt(in.Old, "status")
+		o.edit("status", func(s *members) {
 			for _, name := range [...]string{"qosClass", "resourceClaimStatuses", "extendedResourceClaimStatus",
 				"nodeAllocatableResourceClaimStatuses", "observedGeneration"} {
 				if v := status[name]; v != nil {
@@ -473,9 +473,9 @@ func updatePod(o *members, in Input) {
 		})
 		return
 	case "ephemeralcontainers":
-		given, ok := at(o.m, "spec")["ephemeralContainers"]
+		given, ok := mapAt(o.m, "spec")["ephemeralContainers"]
 		keepPod(o, in)
-		o.within("spec", func(s *members) {
+		o.edit("spec", func(s *members) {
 			if ok {
 				s.set("ephemeralContainers", given)
 			} else {
@@ -484,7 +484,7 @@ func updatePod(o *members, in Input) {
 		})
 	case "resize":
 		resizePod(o, in)
-		o.within("spec", func(s *members) {
+		o.edit("spec", func(s *members) {
 			if r := old["resources"]; r != nil {
 				s.fill("resources", r)
 			}
@@ -519,8 +519,8 @@ func keepObserved(status *members, old map[string]any) {
 func keepPod(o *members, in Input) {
 	o.take("spec", in.Old)
 	o.take("status", in.Old)
-	meta := at(in.Old, "metadata")
-	o.within("metadata", func(m *members) {
+	meta := mapAt(in.Old, "metadata")
+	o.edit("metadata", func(m *members) {
 		for _, name := range keptMembers[keepMost] {
 			m.take(name, meta)
 		}
@@ -530,7 +530,7 @@ func keepPod(o *members, in Input) {
 // resizePod keeps of a change of a pod the resources and resize policies of its containers. It does nothing if
 // containers were added, removed, renamed or moved, which the server then refuses.
 func resizePod(o *members, in Input) {
-	spec, old := at(o.m, "spec"), at(in.Old, "spec")
+	spec, old := mapAt(o.m, "spec"), mapAt(in.Old, "spec")
 	lists := map[string]any{}
 	for _, name := range [...]string{"containers", "initContainers"} {
 		new, _ := spec[name].([]any)
@@ -558,7 +558,7 @@ func resizePod(o *members, in Input) {
 	}
 	resources := spec["resources"]
 	keepPod(o, in)
-	o.within("spec", func(s *members) {
+	o.edit("spec", func(s *members) {
 		for name := range lists {
 			s.take(name, lists)
 			if s.m[name] == nil && name == "initContainers" {
@@ -593,7 +593,7 @@ func storeVersion(o *members, in Input) {
 	if version == nil {
 		return
 	}
-	o.within("status", func(s *members) {
+	o.edit("status", func(s *members) {
 		stored, _ := s.m["storedVersions"].([]any)
 		same := func(v any) bool { return equal(v, version["name"]) }
 		if !slices.ContainsFunc(stored, same) {
@@ -604,11 +604,11 @@ func storeVersion(o *members, in Input) {
 
 // availableLocally marks an APIService that the server itself serves.
 func availableLocally(o *members, in Input) {
-	if at(o.m, "spec", "service") != nil {
+	if mapAt(o.m, "spec", "service") != nil {
 		return
 	}
 	o.set("status", map[string]any{"conditions": []any{map[string]any{
-		"type": "Available", "status": "True", "lastTransitionTime": in.now(),
+		"type": "Available", "status": "True", "lastTransitionTime": in.timestamp(),
 		"reason": "Local", "message": "Local APIServices are always available",
 	}}})
 }
@@ -619,7 +619,7 @@ func createSigningRequest(o *members, in Input) {
 		return
 	}
 	o.set("status", map[string]any{})
-	o.within("spec", func(s *members) {
+	o.edit("spec", func(s *members) {
 		for _, name := range [...]string{"username", "uid", "groups", "extra"} {
 			s.drop(name)
 		}
@@ -661,11 +661,11 @@ func updateSigningRequest(o *members, in Input) {
 		stampConditions(o, in)
 	case "approval":
 		stampConditions(o, in)
-		conditions, ok := at(o.m, "status")["conditions"]
+		conditions, ok := mapAt(o.m, "status")["conditions"]
 		o.take("spec", in.Old)
 		o.take("status", in.Old)
 		o.fill("status", map[string]any{})
-		o.within("status", func(s *members) {
+		o.edit("status", func(s *members) {
 			if ok {
 				s.set("conditions", conditions)
 			} else {
@@ -678,13 +678,13 @@ func updateSigningRequest(o *members, in Input) {
 // keepConditions keeps the stored conditions of a type, unless some were added or removed.
 func keepConditions(o *members, in Input, kind string) {
 	var stored []map[string]any
-	(&members{m: at(in.Old, "status")}).each("conditions", func(c *members) {
+	(&members{m: mapAt(in.Old, "status")}).each("conditions", func(c *members) {
 		if c.m["type"] == kind {
 			stored = append(stored, c.m)
 		}
 	})
 	count := 0
-	o.within("status", func(s *members) {
+	o.edit("status", func(s *members) {
 		s.each("conditions", func(c *members) {
 			if c.m["type"] == kind {
 				count++
@@ -704,14 +704,14 @@ func keepConditions(o *members, in Input, kind string) {
 
 // stampConditions fills in the times of a signing request's conditions.
 func stampConditions(o *members, in Input) {
-	old := members{m: at(in.Old, "status")}
-	o.within("status", func(s *members) {
+	old := members{m: mapAt(in.Old, "status")}
+	o.edit("status", func(s *members) {
 		s.each("conditions", func(c *members) {
-			c.fill("lastUpdateTime", in.now())
+			c.fill("lastUpdateTime", in.timestamp())
 			if c.m["lastTransitionTime"] != nil {
 				return
 			}
-			since := any(in.now())
+			since := any(in.timestamp())
 			old.each("conditions", func(was *members) {
 				if equal(was.m["type"], c.m["type"]) && equal(was.m["status"], c.m["status"]) &&
 					was.m["lastTransitionTime"] != nil {
@@ -723,7 +723,7 @@ func stampConditions(o *members, in Input) {
 	})
 }
 
-func (in Input) now() string {
+func (in Input) timestamp() string {
 	now := in.Now
 	if now.IsZero() {
 		now = time.Now()

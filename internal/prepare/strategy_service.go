@@ -18,7 +18,7 @@ const (
 )
 
 func createService(o *members, in Input) {
-	o.within("spec", func(s *members) {
+	o.edit("spec", func(s *members) {
 		if ip := s.text("clusterIP"); ip != "" && size(s.m["clusterIPs"]) == 0 {
 			s.set("clusterIPs", []any{ip})
 		}
@@ -70,8 +70,8 @@ func updateService(o *members, in Input) {
 	if in.SubResource != "" {
 		return
 	}
-	old := at(in.Old, "spec")
-	o.within("spec", func(s *members) {
+	old := mapAt(in.Old, "spec")
+	o.edit("spec", func(s *members) {
 		keepAllocated(s, old)
 		samePlural(s, old)
 		chooseFamilies(s, old)
@@ -83,8 +83,8 @@ func updateService(o *members, in Input) {
 		}
 		dropOfType(s, old)
 	})
-	if !balanced(at(o.m, "spec")) {
-		o.within("status", func(s *members) { s.set("loadBalancer", map[string]any{}) })
+	if !isBalanced(mapAt(o.m, "spec")) {
+		o.edit("status", func(s *members) { s.set("loadBalancer", map[string]any{}) })
 	}
 }
 
@@ -354,13 +354,13 @@ func dropOfType(s *members, old map[string]any) {
 			s.drop("ipFamilyPolicy")
 		}
 	}
-	if nodePort(old) && !nodePort(s.m) && noNewNodePorts(s.m, old) {
+	if nodePort(old) && !nodePort(s.m) && keepsNodePorts(s.m, old) {
 		s.each("ports", func(p *members) { p.drop("nodePort") })
 	}
 	if healthCheck(old) && !healthCheck(s.m) {
 		s.dropSame("healthCheckNodePort", old)
 	}
-	if balanced(old) && !balanced(s.m) {
+	if isBalanced(old) && !isBalanced(s.m) {
 		s.dropSame("allocateLoadBalancerNodePorts", old)
 		s.dropSame("loadBalancerClass", old)
 	}
@@ -378,17 +378,17 @@ func (o *members) dropSame(name string, as map[string]any) {
 
 func clusterIP(spec map[string]any) bool { return spec["type"] != "ExternalName" }
 
-func nodePort(spec map[string]any) bool { return spec["type"] == "NodePort" || balanced(spec) }
+func nodePort(spec map[string]any) bool { return spec["type"] == "NodePort" || isBalanced(spec) }
 
-func balanced(spec map[string]any) bool { return spec["type"] == "LoadBalancer" }
+func isBalanced(spec map[string]any) bool { return spec["type"] == "LoadBalancer" }
 
 // allocatesPorts reports that each port of a Service gets a node port.
 func allocatesPorts(spec map[string]any) bool {
-	return nodePort(spec) && !(balanced(spec) && spec["allocateLoadBalancerNodePorts"] == false)
+	return nodePort(spec) && !(isBalanced(spec) && spec["allocateLoadBalancerNodePorts"] == false)
 }
 
 func healthCheck(spec map[string]any) bool {
-	return balanced(spec) && spec["externalTrafficPolicy"] == "Local"
+	return isBalanced(spec) && spec["externalTrafficPolicy"] == "Local"
 }
 
 // external reports whether a Service can be reached from outside (pkg/api/v1/service/util.go ExternallyAccessible).
@@ -402,7 +402,7 @@ func number(port *members) int64 {
 	return n
 }
 
-func noNewNodePorts(spec, old map[string]any) bool {
+func keepsNodePorts(spec, old map[string]any) bool {
 	known := map[int64]bool{0: true}
 	(&members{m: old}).each("ports", func(p *members) { known[number(p)] = true })
 	all := true

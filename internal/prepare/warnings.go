@@ -44,7 +44,7 @@ func (w *warner) cidr(at *place, v any) {
 	}
 }
 
-// Warnings returns what the registry warns about the object of a request as [ForValidation] returns it, before
+// Warnings returns what the registry warns about the object of a request as [PrepareValidation] returns it, before
 // validating policies see it: the functions WarningsOnCreate and WarningsOnUpdate in k8s.io/kubernetes v1.37.2
 // pkg/registry/*/*/strategy.go, and of custom resources.
 //
@@ -90,8 +90,8 @@ type warning struct {
 	delete func(w *warner, in Input)
 }
 
-// both warns about new and changed objects alike.
-func both(warn func(w *warner, o map[string]any)) *warning {
+// warnAlways warns about new and changed objects alike.
+func warnAlways(warn func(w *warner, o map[string]any)) *warning {
 	return &warning{create: warn, update: func(w *warner, o, _ map[string]any) { warn(w, o) }}
 }
 
@@ -101,7 +101,7 @@ func workload(named bool, path ...string) *warning {
 	for _, name := range path {
 		in = in.Child(name)
 	}
-	warn := func(w *warner, o map[string]any) { w.template(at(o, path...), in) }
+	warn := func(w *warner, o map[string]any) { w.template(mapAt(o, path...), in) }
 	return &warning{
 		create: func(w *warner, o map[string]any) {
 			if named {
@@ -118,7 +118,7 @@ func workload(named bool, path ...string) *warning {
 }
 
 func generation(o map[string]any) any {
-	if n := at(o, "metadata")["generation"]; n != nil {
+	if n := mapAt(o, "metadata")["generation"]; n != nil {
 		return n
 	}
 	return int64(0)
@@ -127,7 +127,7 @@ func generation(o map[string]any) any {
 // warnings by resource or, for a subresource, resource/subresource.
 var warnings = map[schema.GroupResource]*warning{
 	{Resource: "pods"}: {create: func(w *warner, o map[string]any) {
-		if wrong := validation.IsDNS1123Label(text(at(o, "metadata")["name"])); len(wrong) > 0 {
+		if wrong := validation.IsDNS1123Label(text(mapAt(o, "metadata")["name"])); len(wrong) > 0 {
 			w.add("metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; "+
 				"a DNS label is recommended: %v", wrong)
 		}
@@ -135,7 +135,7 @@ var warnings = map[schema.GroupResource]*warning{
 	}},
 	{Resource: "pods/status"}: {update: func(w *warner, o, _ map[string]any) {
 		for _, name := range []string{"podIPs", "hostIPs"} {
-			for i, ip := range objects(at(o, "status")[name]) {
+			for i, ip := range objects(mapAt(o, "status")[name]) {
 				w.ip((*place)(nil).Child("status").Child(name).Index(i).Child("ip"), ip["ip"])
 			}
 		}
@@ -145,7 +145,7 @@ var warnings = map[schema.GroupResource]*warning{
 		create: workload(true, "spec", "template").create,
 		update: func(w *warner, o, old map[string]any) {
 			if generation(o) != generation(old) { // the server looks at the old template
-				w.template(at(old, "spec", "template"), (*place)(nil).Child("spec").Child("template"))
+				w.template(mapAt(old, "spec", "template"), (*place)(nil).Child("spec").Child("template"))
 			}
 		},
 	},
@@ -154,32 +154,32 @@ var warnings = map[schema.GroupResource]*warning{
 	{Group: "apps", Resource: "daemonsets"}: {
 		create: workload(false, "spec", "template").create,
 		update: func(w *warner, o, old map[string]any) {
-			if at(o, "metadata", "annotations")[templateGeneration] != at(old, "metadata",
+			if mapAt(o, "metadata", "annotations")[templateGeneration] != mapAt(old, "metadata",
 				"annotations")[templateGeneration] {
-				w.template(at(o, "spec", "template"), (*place)(nil).Child("spec").Child("template"))
+				w.template(mapAt(o, "spec", "template"), (*place)(nil).Child("spec").Child("template"))
 			}
 		},
 	},
 	{Group: "apps", Resource: "statefulsets"}: {
 		create: func(w *warner, o map[string]any) {
-			w.template(at(o, "spec", "template"), (*place)(nil).Child("spec").Child("template"))
-			w.statefulSet(at(o, "spec"))
+			w.template(mapAt(o, "spec", "template"), (*place)(nil).Child("spec").Child("template"))
+			w.statefulSet(mapAt(o, "spec"))
 		},
 		update: func(w *warner, o, old map[string]any) {
 			if generation(o) != generation(old) {
-				w.template(at(o, "spec", "template"), (*place)(nil).Child("spec").Child("template"))
+				w.template(mapAt(o, "spec", "template"), (*place)(nil).Child("spec").Child("template"))
 			}
-			w.statefulSet(at(o, "spec"), "Spec")
+			w.statefulSet(mapAt(o, "spec"), "Spec")
 		},
 	},
 	{Group: "batch", Resource: "jobs"}: {
 		create: func(w *warner, o map[string]any) {
 			w.podName(o)
-			w.job(at(o, "spec"), (*place)(nil).Child("spec"))
+			w.job(mapAt(o, "spec"), (*place)(nil).Child("spec"))
 		},
 		update: func(w *warner, o, old map[string]any) {
 			if generation(o) != generation(old) {
-				w.job(at(o, "spec"), (*place)(nil).Child("spec"))
+				w.job(mapAt(o, "spec"), (*place)(nil).Child("spec"))
 			}
 		},
 		delete: func(w *warner, in Input) {
@@ -193,23 +193,23 @@ var warnings = map[schema.GroupResource]*warning{
 	{Group: "batch", Resource: "cronjobs"}: {
 		create: func(w *warner, o map[string]any) {
 			w.podName(o)
-			w.job(at(o, "spec", "jobTemplate", "spec"), (*place)(nil).Child("spec").Child("jobTemplate").Child("spec"))
+			w.job(mapAt(o, "spec", "jobTemplate", "spec"), (*place)(nil).Child("spec").Child("jobTemplate").Child("spec"))
 		},
 		update: func(w *warner, o, old map[string]any) {
 			if generation(o) != generation(old) {
-				w.job(at(o, "spec", "jobTemplate", "spec"),
+				w.job(mapAt(o, "spec", "jobTemplate", "spec"),
 					(*place)(nil).Child("spec").Child("jobTemplate").Child("spec"))
 			}
-			if strings.Contains(text(at(o, "spec")["schedule"]), "TZ") {
+			if strings.Contains(text(mapAt(o, "spec")["schedule"]), "TZ") {
 				w.add("cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, " +
 					"see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details")
 			}
 		},
 	},
-	{Resource: "services"}:        both((*warner).service),
+	{Resource: "services"}:        warnAlways((*warner).service),
 	{Resource: "services/status"}: {update: loadBalancer},
-	{Resource: "endpoints"}: both(func(w *warner, o map[string]any) {
-		if at(o, "metadata", "labels")["endpoints.kubernetes.io/managed-by"] == "endpoint-controller" {
+	{Resource: "endpoints"}: warnAlways(func(w *warner, o map[string]any) {
+		if mapAt(o, "metadata", "labels")["endpoints.kubernetes.io/managed-by"] == "endpoint-controller" {
 			return
 		}
 		for i, subset := range objects(o["subsets"]) {
@@ -229,12 +229,12 @@ var warnings = map[schema.GroupResource]*warning{
 		},
 		update: func(w *warner, o, _ map[string]any) { w.endpointSlice(o) },
 	},
-	{Resource: "secrets"}: both(func(w *warner, o map[string]any) {
+	{Resource: "secrets"}: warnAlways(func(w *warner, o map[string]any) {
 		if o["type"] != "kubernetes.io/tls" {
 			return
 		}
 		part := func(name string) []byte {
-			b, _ := base64.StdEncoding.DecodeString(text(at(o, "data")[name]))
+			b, _ := base64.StdEncoding.DecodeString(text(mapAt(o, "data")[name]))
 			return b
 		}
 		if _, err := tls.X509KeyPair(part("tls.crt"), part("tls.key")); err != nil {
@@ -245,8 +245,8 @@ var warnings = map[schema.GroupResource]*warning{
 		create: func(w *warner, o map[string]any) { w.mountableSecrets(o, nil) },
 		update: (*warner).mountableSecrets,
 	},
-	{Resource: "nodes"}: both(func(w *warner, o map[string]any) {
-		spec := at(o, "spec")
+	{Resource: "nodes"}: warnAlways(func(w *warner, o map[string]any) {
+		spec := mapAt(o, "spec")
 		if spec["configSource"] != nil {
 			w.add("spec.configSource: the feature is removed")
 		}
@@ -257,25 +257,25 @@ var warnings = map[schema.GroupResource]*warning{
 			w.cidr((*place)(nil).Child("spec").Child("podCIDRs").Index(i), cidr)
 		}
 	}),
-	{Resource: "persistentvolumes"}: both((*warner).volume),
-	{Resource: "persistentvolumeclaims"}: both(func(w *warner, o map[string]any) {
+	{Resource: "persistentvolumes"}: warnAlways((*warner).volume),
+	{Resource: "persistentvolumeclaims"}: warnAlways(func(w *warner, o map[string]any) {
 		w.warnAnnotation(o, nil, "volume.beta.kubernetes.io/storage-class",
 			`deprecated since v1.8; use "storageClassName" attribute instead`)
-		w.claim(at(o, "spec"), (*place)(nil).Child("spec"))
+		w.claim(mapAt(o, "spec"), (*place)(nil).Child("spec"))
 	}),
-	{Resource: "resourcequotas"}: {create: (*warner).quota},
+	{Resource: "resourcequotas"}: {create: (*warner).warnQuota},
 	{Group: "networking.k8s.io", Resource: "ingresses"}: {create: func(w *warner, o map[string]any) {
 		const class = "kubernetes.io/ingress.class"
-		if _, set := at(o, "metadata", "annotations")[class]; set && at(o, "spec")["ingressClassName"] == nil {
+		if _, set := mapAt(o, "metadata", "annotations")[class]; set && mapAt(o, "spec")["ingressClassName"] == nil {
 			w.add("annotation %q is deprecated, please use 'spec.ingressClassName' instead", class)
 		}
 	}},
 	{Group: "networking.k8s.io", Resource: "ingresses/status"}: {update: loadBalancer},
-	{Group: "networking.k8s.io", Resource: "networkpolicies"}: both(func(w *warner, o map[string]any) {
+	{Group: "networking.k8s.io", Resource: "networkpolicies"}: warnAlways(func(w *warner, o map[string]any) {
 		for _, way := range [][2]string{{"ingress", "from"}, {"egress", "to"}} {
-			for i, rule := range objects(at(o, "spec")[way[0]]) {
+			for i, rule := range objects(mapAt(o, "spec")[way[0]]) {
 				for j, peer := range objects(rule[way[1]]) {
-					block := at(peer, "ipBlock")
+					block := mapAt(peer, "ipBlock")
 					in := (*place)(nil).Child("spec").Child(way[0]).Index(i).Child(way[1]).Index(j).Child("ipBlock")
 					w.cidr(in.Child("cidr"), block["cidr"])
 					for k, except := range list(block["except"]) {
@@ -285,19 +285,19 @@ var warnings = map[schema.GroupResource]*warning{
 			}
 		}
 	}),
-	{Group: "node.k8s.io", Resource: "runtimeclasses"}: both(func(w *warner, o map[string]any) {
-		for _, key := range slices.Sorted(maps.Keys(at(o, "scheduling", "nodeSelector"))) {
+	{Group: "node.k8s.io", Resource: "runtimeclasses"}: warnAlways(func(w *warner, o map[string]any) {
+		for _, key := range slices.Sorted(maps.Keys(mapAt(o, "scheduling", "nodeSelector"))) {
 			if why := deprecatedLabels[key]; why != "" {
 				w.add("scheduling.nodeSelector: %s", why)
 			}
 		}
 	}),
-	{Group: "resource.k8s.io", Resource: "resourceslices"}: both(func(w *warner, o map[string]any) {
-		if driver := text(at(o, "spec")["driver"]); driver != strings.ToLower(driver) {
+	{Group: "resource.k8s.io", Resource: "resourceslices"}: warnAlways(func(w *warner, o map[string]any) {
+		if driver := text(mapAt(o, "spec")["driver"]); driver != strings.ToLower(driver) {
 			w.add("spec.driver: driver names should be lowercase; %q contains uppercase characters", driver)
 		}
 	}),
-	{Group: "storage.k8s.io", Resource: "storageclasses"}: both(func(w *warner, o map[string]any) {
+	{Group: "storage.k8s.io", Resource: "storageclasses"}: warnAlways(func(w *warner, o map[string]any) {
 		for i, topology := range objects(o["allowedTopologies"]) {
 			for j, e := range objects(topology["matchLabelExpressions"]) {
 				if why := deprecatedLabels[text(e["key"])]; why != "" {
@@ -307,20 +307,20 @@ var warnings = map[schema.GroupResource]*warning{
 			}
 		}
 	}),
-	{Group: "storage.k8s.io", Resource: "csistoragecapacities"}: both(func(w *warner, o map[string]any) {
-		topology := at(o, "nodeTopology")
+	{Group: "storage.k8s.io", Resource: "csistoragecapacities"}: warnAlways(func(w *warner, o map[string]any) {
+		topology := mapAt(o, "nodeTopology")
 		w.expressions(topology, false, (*place)(nil).Child("nodeTopology"))
-		for _, label := range slices.Sorted(maps.Keys(at(topology, "matchLabels"))) {
+		for _, label := range slices.Sorted(maps.Keys(mapAt(topology, "matchLabels"))) {
 			if why := deprecatedLabels[label]; why != "" {
 				w.say((*place)(nil).Child("nodeTopology").Child("matchLabels").Child(label), "%s", why)
 			}
 		}
 	}),
 	{Group: "storage.k8s.io", Resource: "csidrivers"}: {
-		create: func(w *warner, o map[string]any) { w.tokenRequests(at(o, "spec")) },
+		create: func(w *warner, o map[string]any) { w.tokenRequests(mapAt(o, "spec")) },
 		update: func(w *warner, o, old map[string]any) {
-			if !tree.Equal(list(at(o, "spec")["tokenRequests"]), list(at(old, "spec")["tokenRequests"])) {
-				w.tokenRequests(at(o, "spec"))
+			if !tree.Equal(list(mapAt(o, "spec")["tokenRequests"]), list(mapAt(old, "spec")["tokenRequests"])) {
+				w.tokenRequests(mapAt(o, "spec"))
 			}
 		},
 	},
@@ -346,7 +346,7 @@ var warnings = map[schema.GroupResource]*warning{
 // reservedName is about objects that should not exist: new ones of such names are refused.
 var reservedName = &warning{update: func(w *warner, o, _ map[string]any) {
 	const suffix = ".static.k8s.io"
-	if strings.HasSuffix(text(at(o, "metadata")["name"]), suffix) {
+	if strings.HasSuffix(text(mapAt(o, "metadata")["name"]), suffix) {
 		w.add("metadata.name: names ending with %q are reserved for static manifest-based configurations "+
 			"and cannot be managed via the API", suffix)
 	}
@@ -384,13 +384,13 @@ func (w *warner) expressions(in map[string]any, values bool, path *place) {
 
 // warnAnnotation warns about an annotation that has a successor.
 func (w *warner) warnAnnotation(o map[string]any, path *place, key, why string) {
-	if _, set := at(o, "metadata", "annotations")[key]; set {
+	if _, set := mapAt(o, "metadata", "annotations")[key]; set {
 		w.say(path.Child("metadata").Child("annotations").Key(key), "%s", why)
 	}
 }
 
 func (w *warner) podName(o map[string]any) {
-	if wrong := validation.IsDNS1123Label(text(at(o, "metadata")["name"])); len(wrong) > 0 {
+	if wrong := validation.IsDNS1123Label(text(mapAt(o, "metadata")["name"])); len(wrong) > 0 {
 		w.add("metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; "+
 			"a DNS label is recommended: %v", wrong)
 	}
@@ -403,7 +403,7 @@ func (w *warner) job(spec map[string]any, path *place) {
 		w.add("%s: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, "+
 			"Kubernetes might not be able to track completedIndexes when a big number of indexes fail", path)
 	}
-	w.template(at(spec, "template"), path.Child("template"))
+	w.template(mapAt(spec, "template"), path.Child("template"))
 }
 
 // statefulSet warns about the claims, at a path below each of them that the server gets wrong for updates.
@@ -413,7 +413,7 @@ func (w *warner) statefulSet(spec map[string]any, below ...string) {
 		for _, name := range below {
 			path = path.Child(name)
 		}
-		w.claim(at(claim, "spec"), path)
+		w.claim(mapAt(claim, "spec"), path)
 	}
 	if limit, ok := spec["revisionHistoryLimit"].(int64); ok && limit < 0 {
 		w.add("spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended")
@@ -422,10 +422,10 @@ func (w *warner) statefulSet(spec map[string]any, below ...string) {
 
 func (w *warner) service(o map[string]any) {
 	const hints, mode = "service.kubernetes.io/topology-aware-hints", "service.kubernetes.io/topology-mode"
-	if _, set := at(o, "metadata", "annotations")[hints]; set {
+	if _, set := mapAt(o, "metadata", "annotations")[hints]; set {
 		w.add("annotation %s is deprecated, please use %s instead", hints, mode)
 	}
-	spec := at(o, "spec")
+	spec := mapAt(o, "spec")
 	external := list(spec["externalIPs"])
 	kind, clusterIP := text(spec["type"]), text(spec["clusterIP"])
 	path := (*place)(nil).Child("spec")
@@ -472,13 +472,13 @@ func (w *warner) service(o map[string]any) {
 }
 
 func loadBalancer(w *warner, o, _ map[string]any) {
-	for i, ingress := range objects(at(o, "status", "loadBalancer")["ingress"]) {
+	for i, ingress := range objects(mapAt(o, "status", "loadBalancer")["ingress"]) {
 		w.ip((*place)(nil).Child("status").Child("loadBalancer").Child("ingress").Index(i), ingress["ip"])
 	}
 }
 
 func (w *warner) endpointSlice(o map[string]any) {
-	switch at(o, "metadata", "labels")["endpointslice.kubernetes.io/managed-by"] {
+	switch mapAt(o, "metadata", "labels")["endpointslice.kubernetes.io/managed-by"] {
 	case "endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io":
 		return
 	}
@@ -491,10 +491,10 @@ func (w *warner) endpointSlice(o map[string]any) {
 
 func (w *warner) mountableSecrets(o, old map[string]any) {
 	const annotation = "kubernetes.io/enforce-mountable-secrets"
-	if _, before := at(old, "metadata", "annotations")[annotation]; before {
+	if _, before := mapAt(old, "metadata", "annotations")[annotation]; before {
 		return
 	}
-	if _, set := at(o, "metadata", "annotations")[annotation]; set {
+	if _, set := mapAt(o, "metadata", "annotations")[annotation]; set {
 		w.add("metadata.annotations[%s]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets", annotation)
 	}
 }
@@ -533,12 +533,12 @@ func (w *warner) volume(o map[string]any) {
 		`deprecated since v1.8; use "storageClassName" attribute instead`)
 	w.warnAnnotation(o, nil, "volume.beta.kubernetes.io/mount-options",
 		`deprecated since v1.31; use "mountOptions" attribute instead`)
-	spec := at(o, "spec")
+	spec := mapAt(o, "spec")
 	if spec["persistentVolumeReclaimPolicy"] == "Recycle" {
 		w.add("spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. " +
 			"Instead, the recommended approach is to use dynamic provisioning.")
 	}
-	for i, term := range objects(at(spec, "nodeAffinity", "required")["nodeSelectorTerms"]) {
+	for i, term := range objects(mapAt(spec, "nodeAffinity", "required")["nodeSelectorTerms"]) {
 		w.expressions(term, false, (*place)(nil).Child("spec").Child("nodeAffinity").Child("required").Child(
 			"nodeSelectorTerms").Index(i))
 	}
@@ -549,7 +549,7 @@ func (w *warner) volume(o map[string]any) {
 // claim warns about the sizes in a PersistentVolumeClaimSpec.
 func (w *warner) claim(spec map[string]any, path *place) {
 	for _, which := range []string{"requests", "limits"} {
-		w.fraction(at(spec, "resources", which), "storage", path.Child("resources").Child(which))
+		w.fraction(mapAt(spec, "resources", which), "storage", path.Child("resources").Child(which))
 	}
 }
 
@@ -563,8 +563,8 @@ func (w *warner) fraction(amounts map[string]any, name string, path *place) {
 	}
 }
 
-func (w *warner) quota(o map[string]any) {
-	hard := at(o, "spec", "hard")
+func (w *warner) warnQuota(o map[string]any) {
+	hard := mapAt(o, "spec", "hard")
 	amountOf := func(name string) (q resource.Quantity, found bool) {
 		if hard[name] == nil {
 			return q, false
@@ -597,9 +597,9 @@ func (w *warner) tokenRequests(spec map[string]any) {
 // finalizers warns about new finalizers of custom objects (pkg/registry/customresource/validator.go of
 // apiextensions-apiserver v0.37.2).
 func (w *warner) finalizers(in Input) {
-	old := list(at(in.Old, "metadata")["finalizers"])
+	old := list(mapAt(in.Old, "metadata")["finalizers"])
 	var added []string
-	for _, v := range list(at(in.Object, "metadata")["finalizers"]) {
+	for _, v := range list(mapAt(in.Object, "metadata")["finalizers"]) {
 		if !slices.Contains(old, v) {
 			added = append(added, text(v))
 		}
@@ -628,7 +628,7 @@ func objectSets(crd map[string]any) []string {
 	visit = func(v any) {
 		switch v := v.(type) {
 		case map[string]any:
-			if of := at(v, "items")["type"]; v["x-kubernetes-list-type"] == "set" && (of == "object" || of == "array") {
+			if of := mapAt(v, "items")["type"]; v["x-kubernetes-list-type"] == "set" && (of == "object" || of == "array") {
 				found[fmt.Sprintf("x-kubernetes-list-type: set for items of type %q is not supported by server-side apply "+
 					"or CEL validation rules", of)] = true
 			}
@@ -643,8 +643,8 @@ func objectSets(crd map[string]any) []string {
 			}
 		}
 	}
-	for _, v := range objects(at(crd, "spec")["versions"]) {
-		visit(at(v, "schema", "openAPIV3Schema"))
+	for _, v := range objects(mapAt(crd, "spec")["versions"]) {
+		visit(mapAt(v, "schema", "openAPIV3Schema"))
 	}
 	return slices.Sorted(maps.Keys(found))
 }

@@ -34,8 +34,8 @@ func containers(spec map[string]any, path *place) []placedContainer {
 // template warns about a Pod, whose place is nil, or the template of Pods, as warningsForPodSpecAndMeta of
 // pkg/api/pod/warnings.go.
 func (w *warner) template(o map[string]any, path *place) {
-	spec, in := at(o, "spec"), path.Child("spec")
-	w.scheduling(spec, in)
+	spec, in := mapAt(o, "spec"), path.Child("spec")
+	w.warnScheduling(spec, in)
 	for _, old := range [][2]string{
 		{"scheduler.alpha.kubernetes.io/critical-pod",
 			`non-functional in v1.16+; use the "priorityClassName" field instead`},
@@ -47,7 +47,7 @@ func (w *warner) template(o map[string]any, path *place) {
 	for i, v := range objects(spec["volumes"]) {
 		at2 := in.Child("volumes").Index(i)
 		w.warnLost(v, at2, "photonPersistentDisk", "gitRepo", "scaleIO", "flocker", "storageos", "quobyte", "glusterfs")
-		w.claim(at(v, "ephemeral", "volumeClaimTemplate", "spec"),
+		w.claim(mapAt(v, "ephemeral", "volumeClaimTemplate", "spec"),
 			at2.Child("ephemeral").Child("volumeClaimTemplate").Child("spec"))
 		w.warnLost(v, at2, "cephfs", "rbd")
 	}
@@ -62,9 +62,9 @@ func (w *warner) template(o map[string]any, path *place) {
 		}
 	}
 	for _, name := range []string{"memory", "ephemeral-storage"} {
-		w.fraction(at(spec, "overhead"), name, in.Child("overhead"))
+		w.fraction(mapAt(spec, "overhead"), name, in.Child("overhead"))
 	}
-	if at(spec, "securityContext")["seccompProfile"] == nil {
+	if mapAt(spec, "securityContext")["seccompProfile"] == nil {
 		w.warnAnnotation(o, path, podSeccomp, useSeccompField)
 	}
 	all := containers(spec, in)
@@ -77,19 +77,19 @@ func (w *warner) template(o map[string]any, path *place) {
 			"must be >= 0; negative values are invalid and will be treated as 1")
 	}
 	for _, kind := range []string{"podAffinity", "podAntiAffinity"} {
-		affinity, at2 := at(spec, "affinity", kind), in.Child("affinity").Child(kind)
+		affinity, at2 := mapAt(spec, "affinity", kind), in.Child("affinity").Child(kind)
 		for i, term := range objects(affinity["requiredDuringSchedulingIgnoredDuringExecution"]) {
 			w.nullSelector(term, at2.Child("requiredDuringSchedulingIgnoredDuringExecution").Index(i).Child(
 				"labelSelector"))
 		}
 		for i, term := range objects(affinity["preferredDuringSchedulingIgnoredDuringExecution"]) {
 			w.nullSelector(
-				at(term, "podAffinityTerm"),
+				mapAt(term, "podAffinityTerm"),
 				at2.Child("preferredDuringSchedulingIgnoredDuringExecution").Index(i).Child("podAffinityTerm").Child(
 					"labelSelector"))
 		}
 	}
-	for i, server := range list(at(spec, "dnsConfig")["nameservers"]) {
+	for i, server := range list(mapAt(spec, "dnsConfig")["nameservers"]) {
 		w.ip(in.Child("dnsConfig").Child("nameservers").Index(i), server)
 	}
 	for i, alias := range objects(spec["hostAliases"]) {
@@ -103,21 +103,21 @@ func (w *warner) nullSelector(term map[string]any, path *place) {
 	}
 }
 
-// scheduling warns about labels of nodes.
-func (w *warner) scheduling(spec map[string]any, in *place) {
-	for _, key := range slices.Sorted(maps.Keys(at(spec, "nodeSelector"))) {
+// warnScheduling warns about labels of nodes.
+func (w *warner) warnScheduling(spec map[string]any, in *place) {
+	for _, key := range slices.Sorted(maps.Keys(mapAt(spec, "nodeSelector"))) {
 		if why := deprecatedLabels[key]; why != "" {
 			w.say(in.Child("nodeSelector").Key(key), "%s", why)
 		}
 	}
-	affinity, path := at(spec, "affinity", "nodeAffinity"), in.Child("affinity").Child("nodeAffinity")
+	affinity, path := mapAt(spec, "affinity", "nodeAffinity"), in.Child("affinity").Child("nodeAffinity")
 	required := "requiredDuringSchedulingIgnoredDuringExecution"
-	for i, term := range objects(at(affinity, required)["nodeSelectorTerms"]) {
+	for i, term := range objects(mapAt(affinity, required)["nodeSelectorTerms"]) {
 		w.expressions(term, false, path.Child(required).Child("nodeSelectorTerms").Index(i))
 	}
 	preferred := "preferredDuringSchedulingIgnoredDuringExecution"
 	for i, term := range objects(affinity[preferred]) {
-		w.expressions(at(term, "preference"), true, path.Child(preferred).Index(i).Child("preference"))
+		w.expressions(mapAt(term, "preference"), true, path.Child(preferred).Index(i).Child("preference"))
 	}
 	for i, c := range objects(spec["topologySpreadConstraints"]) {
 		path := in.Child("topologySpreadConstraints").Index(i)
@@ -142,20 +142,20 @@ func (w *warner) warnRepeated(items []map[string]any, name string, path *place) 
 
 func (w *warner) container(o map[string]any, c placedContainer, template *place) {
 	name := text(c.members["name"])
-	security := at(c.members, "securityContext")
+	security := mapAt(c.members, "securityContext")
 	if security["seccompProfile"] == nil {
 		w.warnAnnotation(o, template, containerSeccomp+name, useSeccompField)
 	}
 	if template != nil && security["appArmorProfile"] == nil {
-		annotation, _ := at(o, "metadata", "annotations")[containerAppArmor+name].(string)
-		if pod := at(o, "spec", "securityContext", "appArmorProfile"); pod == nil || !sameProfile(pod, annotation) {
+		annotation, _ := mapAt(o, "metadata", "annotations")[containerAppArmor+name].(string)
+		if pod := mapAt(o, "spec", "securityContext", "appArmorProfile"); pod == nil || !sameProfile(pod, annotation) {
 			w.warnAnnotation(o, template, containerAppArmor+name,
 				`deprecated since v1.30; use the "appArmorProfile" field instead`)
 		}
 	}
 	for _, amount := range []string{"memory", "ephemeral-storage"} {
 		for _, which := range []string{"limits", "requests"} {
-			w.fraction(at(c.members, "resources", which), amount, c.path.Child("resources").Child(which))
+			w.fraction(mapAt(c.members, "resources", which), amount, c.path.Child("resources").Child(which))
 		}
 	}
 	seen := map[string]bool{}
@@ -260,14 +260,14 @@ func (p mountedPath) String() string {
 func (w *warner) overlaps(v map[string]any) {
 	name := text(v["name"])
 	for _, of := range []struct{ member, shown string }{
-		{"configMap", fmt.Sprintf("ConfigMap %q", text(at(v, "configMap")["name"]))},
-		{"secret", fmt.Sprintf("Secret %q", text(at(v, "secret")["secretName"]))},
+		{"configMap", fmt.Sprintf("ConfigMap %q", text(mapAt(v, "configMap")["name"]))},
+		{"secret", fmt.Sprintf("Secret %q", text(mapAt(v, "secret")["secretName"]))},
 		{"downwardAPI", "DownwardAPI"},
 	} {
-		w.collisions(name, of.shown, paths(at(v, of.member), ""), nil)
+		w.collisions(name, of.shown, paths(mapAt(v, of.member), ""), nil)
 	}
 	var before []mountedPath
-	for _, source := range objects(at(v, "projected")["sources"]) {
+	for _, source := range objects(mapAt(v, "projected")["sources"]) {
 		if len(source) == 0 {
 			w.add("volume %q (Projected) has no sources provided", name)
 			continue
@@ -280,16 +280,16 @@ func (w *warner) overlaps(v map[string]any) {
 func pathsOf(source map[string]any) []mountedPath {
 	is := func(name string) bool { return source[name] != nil }
 	switch {
-	case is("configMap") && at(source, "configMap")["items"] != nil:
-		return paths(at(source, "configMap"), fmt.Sprintf("ConfigMap %q", text(at(source, "configMap")["name"])))
-	case is("secret") && at(source, "secret")["items"] != nil:
-		return paths(at(source, "secret"), fmt.Sprintf("Secret %q", text(at(source, "secret")["name"])))
-	case is("downwardAPI") && at(source, "downwardAPI")["items"] != nil:
-		return paths(at(source, "downwardAPI"), "DownwardAPI")
+	case is("configMap") && mapAt(source, "configMap")["items"] != nil:
+		return paths(mapAt(source, "configMap"), fmt.Sprintf("ConfigMap %q", text(mapAt(source, "configMap")["name"])))
+	case is("secret") && mapAt(source, "secret")["items"] != nil:
+		return paths(mapAt(source, "secret"), fmt.Sprintf("Secret %q", text(mapAt(source, "secret")["name"])))
+	case is("downwardAPI") && mapAt(source, "downwardAPI")["items"] != nil:
+		return paths(mapAt(source, "downwardAPI"), "DownwardAPI")
 	case is("serviceAccountToken"):
-		return []mountedPath{{text(at(source, "serviceAccountToken")["path"]), "ServiceAccountToken"}}
+		return []mountedPath{{text(mapAt(source, "serviceAccountToken")["path"]), "ServiceAccountToken"}}
 	case is("clusterTrustBundle"):
-		bundle := at(source, "clusterTrustBundle")
+		bundle := mapAt(source, "clusterTrustBundle")
 		name, ok := bundle["name"].(string)
 		if !ok {
 			name = text(bundle["signerName"])
@@ -302,7 +302,7 @@ func pathsOf(source map[string]any) []mountedPath {
 			{"keyPath", "PodCertificate key"},
 			{"credentialBundlePath", "PodCertificate credential bundle"},
 		} {
-			if path := text(at(source, "podCertificate")[of[0]]); path != "" {
+			if path := text(mapAt(source, "podCertificate")[of[0]]); path != "" {
 				all = append(all, mountedPath{path, of[1]})
 			}
 		}

@@ -154,8 +154,8 @@ var All = []Quirk{
 // A Set holds the quirks of one minor. The zero value has none.
 type Set struct{ ids map[ID]bool }
 
-// Of returns the quirks of a minor such as "1.37".
-func Of(minor string) Set {
+// SetOf returns the quirks of a minor such as "1.37".
+func SetOf(minor string) Set {
 	s := Set{ids: map[ID]bool{}}
 	n := number(minor)
 	for _, q := range All {

@@ -19,8 +19,8 @@ type Release struct {
 	Static bool
 }
 
-// NoStatic says of a minor whose servers read no static policies, in [Release], that they do not.
-func NoStatic(minor string) error {
+// CheckStatic says of a minor whose servers read no static policies, in [Release], that they do not.
+func CheckStatic(minor string) error {
 	return fmt.Errorf("Kubernetes %s reads no static policies unless the feature gate ManifestBasedAdmissionControlConfig "+
 		"is on", minor)
 }
@@ -50,8 +50,8 @@ func ReleaseOf(minor string) Release {
 	return Release{}
 }
 
-// Unknown says on what the answers about a release rest, if no server gave them; else it is empty.
-func (r Release) Unknown() string {
+// UnknownNote says on what the answers about a release rest, if no server gave them; else it is empty.
+func (r Release) UnknownNote() string {
 	if r.Recorded || r.Minor == "" {
 		return ""
 	}

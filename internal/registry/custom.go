@@ -35,8 +35,8 @@ import (
 // many goroutines.
 type Customs struct{ byResource sync.Map }
 
-// Of returns the judge of a custom resource; see [NewCustom].
-func (c *Customs) Of(resource *schema.Resource) (*Custom, error) {
+// CustomOf returns the judge of a custom resource; see [NewCustom].
+func (c *Customs) CustomOf(resource *schema.Resource) (*Custom, error) {
 	if found, ok := c.byResource.Load(resource); ok {
 		return found.(*Custom), nil
 	}

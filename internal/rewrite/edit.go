@@ -294,7 +294,7 @@ func (e *editor) insert(n *layout.Node, m *layout.Entry, pieces []string) {
 		return
 	}
 	if !n.Flow {
-		at := e.behind(n, m)
+		at := e.entryEnd(n, m)
 		e.splice(at, at, e.style.newline+strings.Join(pieces, e.style.newline))
 		return
 	}
@@ -306,7 +306,7 @@ func (e *editor) insert(n *layout.Node, m *layout.Entry, pieces []string) {
 	final := i < len(n.Entries) &&
 		!slices.ContainsFunc(n.Entries[i:], func(m *layout.Entry) bool { return !e.gone[m] }) // all behind m leave
 	has := comma < len(e.text) && e.text[comma] == ',' && !final
-	switch between := e.between(m); {
+	switch between := e.leadIn(m); {
 	case strings.Contains(between, "\n"): // each entry on its own line
 		at := lineEnd(e.text, m.End())
 		if e.style.json || final || !strings.HasPrefix(strings.TrimLeft(e.text[m.End():at], " \t,"), "#") {
@@ -329,9 +329,9 @@ func (e *editor) insert(n *layout.Node, m *layout.Entry, pieces []string) {
 	}
 }
 
-// behind returns the end of the lines of an entry in a block collection: of comments below it, those that are indented
+// entryEnd returns the end of the lines of an entry in a block collection: of comments below it, those that are indented
 // deeper than the entries of the collection belong to it.
-func (e *editor) behind(n *layout.Node, m *layout.Entry) int {
+func (e *editor) entryEnd(n *layout.Node, m *layout.Entry) int {
 	at := lineEnd(e.text, m.End())
 	for next := at; ; {
 		start := nextLine(e.text, next)
@@ -355,7 +355,7 @@ func (e *editor) prepend(n *layout.Node, m *layout.Entry, pieces []string) {
 	switch {
 	case len(pieces) == 0:
 	case n.Flow:
-		between := e.between(m)
+		between := e.leadIn(m)
 		if !strings.Contains(between, "\n") {
 			between = strings.TrimPrefix(e.style.comma, ",")
 		}
@@ -366,8 +366,8 @@ func (e *editor) prepend(n *layout.Node, m *layout.Entry, pieces []string) {
 	}
 }
 
-// between returns the line break and indentation in front of an entry that stands first on its line, else "".
-func (e *editor) between(m *layout.Entry) string {
+// leadIn returns the line break and indentation in front of an entry that stands first on its line, else "".
+func (e *editor) leadIn(m *layout.Entry) string {
 	if !e.startsLine(m.Start) || lineStart(e.text, m.Start) == 0 {
 		return ""
 	}
@@ -455,7 +455,7 @@ func (e *editor) replace(n *layout.Node, v any, t *shape.Type) {
 		if n.From == n.End && n.From > 0 && strings.IndexByte(" {[\t\n", e.text[n.From-1]) < 0 {
 			text = " " + text
 		}
-		e.splice(e.behindAnchor(n), n.End, text)
+		e.splice(e.valueStart(n), n.End, text)
 		return
 	}
 	if parent == nil {
@@ -479,7 +479,7 @@ func (e *editor) replace(n *layout.Node, v any, t *shape.Type) {
 	} else {
 		p = e.style.item(v, t, parent.Column, quote)
 	}
-	from := e.behindAnchor(n)
+	from := e.valueStart(n)
 	if n.Form.IsCollection() && !n.Flow && n.From == n.Start &&
 		strings.Contains(e.text[m.Colon:n.Start], "\n") {
 		from = lineEnd(e.text, m.Colon) // what follows the colon is a comment
@@ -523,8 +523,8 @@ func (e *editor) styleIn(n *layout.Node) *style {
 	return &s
 }
 
-// behindAnchor returns where a new value begins: behind an anchor, but not behind a tag, which would change it.
-func (e *editor) behindAnchor(n *layout.Node) int {
+// valueStart returns where a new value begins: behind an anchor, but not behind a tag, which would change it.
+func (e *editor) valueStart(n *layout.Node) int {
 	if n.Anchor && !n.Tag {
 		return n.Start
 	}

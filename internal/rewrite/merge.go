@@ -288,8 +288,8 @@ func common(n, m int, same func(i, j int) bool) (pairs [][2]int) {
 	return pairs
 }
 
-// at returns the value at a path of member names and decimal indexes.
-func at(v any, path []string) (any, bool) {
+// valueAt returns the value at a path of member names and decimal indexes.
+func valueAt(v any, path []string) (any, bool) {
 	for _, step := range path {
 		switch c := v.(type) {
 		case map[string]any:

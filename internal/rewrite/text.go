@@ -149,7 +149,7 @@ func verify(text string, edits []Edit) error {
 		byItem[d.Item] = d.Object
 	}
 	for _, ed := range edits {
-		if !tree.Alike(byItem[ed.Item], ed.New, tree.Values) {
+		if !tree.EqualBut(byItem[ed.Item], ed.New, tree.Values) {
 			return fmt.Errorf("%q came out differently", ed.Item)
 		}
 	}
@@ -157,7 +157,7 @@ func verify(text string, edits []Edit) error {
 }
 
 // equal compares JSON trees.
-func equal(a, b any) bool { return tree.Alike(a, b, tree.EmptyLists) }
+func equal(a, b any) bool { return tree.EqualBut(a, b, tree.EmptyLists) }
 
 // rewriteWhole writes all of a text anew, as documents of their own: the last resort for a form that cannot be edited
 // in place.
@@ -235,8 +235,8 @@ func styleOf(text string, root *layout.Node, isJSON bool) style {
 	if singles > doubles {
 		s.quote = layout.Single
 	}
-	s.step = most(steps, 2)
-	s.dash = most(dashes, 0)
+	s.step = mostFrequent(steps, 2)
+	s.dash = mostFrequent(dashes, 0)
 	if s.step < 1 {
 		s.step = 2
 	}
@@ -260,8 +260,8 @@ func blanksAt(text string, i int) string {
 	return ""
 }
 
-// most returns the key with the highest count, the smaller one of two.
-func most(counts map[int]int, none int) int {
+// mostFrequent returns the key with the highest count, the smaller one of two.
+func mostFrequent(counts map[int]int, none int) int {
 	best, n := none, 0
 	for k, c := range counts {
 		if c > n || c == n && k < best {

@@ -51,8 +51,8 @@ func (t *trimmer) compare(leaves []place) (f filled, err error) {
 	// A prepared object shares maps with what it was made of, so it must be looked at before anything is put back.
 	var absent []place
 	for _, p := range leaves {
-		found, ok := at(skeleton, t.paths[key(p)])
-		was, _ := at(t.want, t.paths[key(p)])
+		found, ok := valueAt(skeleton, t.paths[key(p)])
+		was, _ := valueAt(t.want, t.paths[key(p)])
 		switch {
 		case ok && equal(found, was):
 			f.back = append(f.back, p)
@@ -83,8 +83,8 @@ func (t *trimmer) trimTogether(f filled) bool {
 	t.strip(candidates)
 	if len(t.gone) > 0 && !t.settle(func(got map[string]any) {
 		candidates = slices.DeleteFunc(candidates, func(p place) bool {
-			is, _ := at(got, t.paths[key(p)])
-			was, _ := at(t.want, t.paths[key(p)])
+			is, _ := valueAt(got, t.paths[key(p)])
+			was, _ := valueAt(t.want, t.paths[key(p)])
 			return !equal(is, was)
 		})
 	}) {

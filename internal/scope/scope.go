@@ -137,7 +137,7 @@ func (r *pathReader) read() (path Steps) {
 			step = r.bracket()
 		case len(path) == 0 || r.next("."):
 			begin = r.at
-			if step.Member = r.word(); step.Member == "" {
+			if step.Member = r.readWord(); step.Member == "" {
 				r.fail(r.at, "the name of a member is missing")
 			}
 		default:
@@ -163,11 +163,11 @@ func (r *pathReader) bracket() (step Step) {
 	switch {
 	case r.next("*"):
 	case r.at < len(r.src) && strings.IndexByte(`"'`, r.src[r.at]) >= 0:
-		if step.Member = r.quoted(); step.Member == "" {
+		if step.Member = r.readQuoted(); step.Member == "" {
 			r.fail(begin, "the name of a member is missing")
 		}
 	default:
-		word := r.word()
+		word := r.readWord()
 		if r.next("=") {
 			step.Key, step.Value = word, r.value()
 			if word == "" || step.Value == "" {
@@ -196,8 +196,8 @@ func (r *pathReader) next(token string) bool {
 	return true
 }
 
-// word reads a name of letters, digits, _, - and $.
-func (r *pathReader) word() string {
+// readWord reads a name of letters, digits, _, - and $.
+func (r *pathReader) readWord() string {
 	begin := r.at
 	for r.at < len(r.src) {
 		switch c := r.src[r.at]; {
@@ -213,7 +213,7 @@ func (r *pathReader) word() string {
 // value reads a text that is quoted, or goes to the closing bracket.
 func (r *pathReader) value() string {
 	if r.at < len(r.src) && strings.IndexByte(`"'`, r.src[r.at]) >= 0 {
-		return r.quoted()
+		return r.readQuoted()
 	}
 	begin := r.at
 	if end := strings.IndexByte(r.src[begin:], ']'); end >= 0 {
@@ -223,7 +223,7 @@ func (r *pathReader) value() string {
 	return ""
 }
 
-func (r *pathReader) quoted() string {
+func (r *pathReader) readQuoted() string {
 	quote, begin := r.src[r.at:r.at+1], r.at
 	end := strings.Index(r.src[begin+1:], quote)
 	if end < 0 {

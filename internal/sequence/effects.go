@@ -44,9 +44,9 @@ func EffectsOf(set *celenv.Set, p *policy.Policy, bindings []*policy.Binding) (*
 	for _, c := range p.MatchConditions {
 		r.reads(c.Expr.Src)
 	}
-	r.selected(p.MatchConstraints)
+	r.addSelected(p.MatchConstraints)
 	for _, b := range bindings {
-		r.selected(b.MatchResources)
+		r.addSelected(b.MatchResources)
 	}
 	for _, m := range p.Mutations {
 		r.mutation(m)
@@ -120,7 +120,7 @@ func guardsOf(set *celenv.Set, p *policy.Policy) (all []guard, err error) {
 			r.out = &Effects{}
 			read()
 			r.out.Demands = withoutGuards(r.out.Demands)
-			what, meets := meeting(&Effects{Touches: writes.Touches}, r.out)
+			what, meets := meetingField(&Effects{Touches: writes.Touches}, r.out)
 			if meets = meets && !r.out.Blind; meets {
 				all = append(all, guard{i, by, what})
 			}
@@ -128,7 +128,7 @@ func guardsOf(set *celenv.Set, p *policy.Policy) (all []guard, err error) {
 		}
 		if slices.ContainsFunc(p.MatchConditions, func(c policy.NamedExpr) bool {
 			return meets(c.Expr.Field, func() { r.reads(c.Expr.Src) })
-		}) || meets("spec.matchConstraints.objectSelector", func() { r.selected(p.MatchConstraints) }) {
+		}) || meets("spec.matchConstraints.objectSelector", func() { r.addSelected(p.MatchConstraints) }) {
 			continue
 		}
 		if !m.Condition.IsZero() {
@@ -152,13 +152,13 @@ func (r *reader) variable(v policy.NamedExpr) {
 		r.out.Blind = true
 		return
 	}
-	reads := effects.Of(tree, r.variables.Results)
+	reads := effects.ReadsOf(tree, r.variables.Results)
 	r.variables.Trees[v.Name], r.variables.Results[v.Name] = tree, reads.Result(tree)
-	r.demands[v.Name] = r.used(reads, reads.Demands)
+	r.demands[v.Name] = r.addUsed(reads, reads.Demands)
 }
 
-// used returns demands with those of the variables that an expression uses.
-func (r *reader) used(reads *effects.Reads, own []effects.Demand) []effects.Demand {
+// addUsed returns demands with those of the variables that an expression uses.
+func (r *reader) addUsed(reads *effects.Reads, own []effects.Demand) []effects.Demand {
 	all := slices.Clone(own)
 	for _, name := range reads.Variables {
 		all = append(all, r.demands[name]...)
@@ -173,8 +173,8 @@ func (r *reader) reads(src string, items ...effects.Path) ast.Expr {
 		r.out.Blind = true
 		return nil
 	}
-	reads := effects.Of(tree, r.variables.Results)
-	for _, d := range r.used(reads, reads.All(tree)) {
+	reads := effects.ReadsOf(tree, r.variables.Results)
+	for _, d := range r.addUsed(reads, reads.All(tree)) {
 		switch d.Path.Root {
 		case "object":
 			r.demand(d)
@@ -196,8 +196,8 @@ func (r *reader) demand(d effects.Demand) {
 	}
 }
 
-// selected adds the labels that a selector asks for.
-func (r *reader) selected(m *policy.MatchResources) {
+// addSelected adds the labels that a selector asks for.
+func (r *reader) addSelected(m *policy.MatchResources) {
 	if m == nil || m.ObjectSelector == nil {
 		return
 	}
@@ -206,7 +206,7 @@ func (r *reader) selected(m *policy.MatchResources) {
 		keys = append(keys, e.Key)
 	}
 	for _, key := range slices.Sorted(slices.Values(keys)) {
-		d := effects.Demand{Path: effects.At("object", "metadata", "labels", key)}
+		d := effects.Demand{Path: effects.NewPath("object", "metadata", "labels", key)}
 		if !slices.Contains(r.out.Demands, d) {
 			r.out.Demands = append(r.out.Demands, d)
 		}
@@ -237,10 +237,10 @@ func (r *reader) mutation(m policy.Mutation) {
 		return
 	}
 	if m.Scope.IsZero() {
-		items = []effects.Path{effects.At("object")}
+		items = []effects.Path{effects.NewPath("object")}
 	}
 	for _, base := range items {
-		found := effects.TouchedBy(tree, forms[m.PatchType], base, r.variables)
+		found := effects.TouchesOf(tree, forms[m.PatchType], base, r.variables)
 		r.out.Touches.List = append(r.out.Touches.List, found.List...)
 		r.out.Touches.Unknown = r.out.Touches.Unknown || found.Unknown
 	}
@@ -249,7 +249,7 @@ func (r *reader) mutation(m policy.Mutation) {
 // scopeOf returns the paths of the values of a scope.
 func scopeOf(s *scope.Scope) (all []effects.Path) {
 	for _, steps := range s.Paths {
-		at := effects.At("object")
+		at := effects.NewPath("object")
 		for _, step := range steps {
 			switch {
 			case step.Member != "":
@@ -270,7 +270,7 @@ func listAbove(p effects.Path) effects.Demand {
 	steps := p.Split()
 	for i, step := range steps {
 		if strings.HasPrefix(step, "[") {
-			return effects.Demand{Path: effects.At("object", steps[:i]...), Of: effects.Items}
+			return effects.Demand{Path: effects.NewPath("object", steps[:i]...), Of: effects.Items}
 		}
 	}
 	return effects.Demand{Path: p, Of: effects.Presence}
@@ -329,14 +329,14 @@ func Field(p effects.Path) string {
 
 // Meet returns the first field that w changes, or may change, and r looks at; false if there is none.
 func Meet(w, r *Effects) (what string, meets bool) {
-	field, meets := meeting(w, r)
+	field, meets := meetingField(w, r)
 	if w.Touches.Unknown {
 		return "may write " + field, meets
 	}
 	return "writes " + field, meets
 }
 
-func meeting(w, r *Effects) (field string, meets bool) {
+func meetingField(w, r *Effects) (field string, meets bool) {
 	switch {
 	case w.Touches.Unknown && (r.Blind || len(r.Demands) > 0):
 		if len(r.Demands) > 0 {
@@ -366,19 +366,19 @@ func longer(a, b effects.Path) effects.Path {
 	return a
 }
 
-// Changed reports that something between two states of the object may make the mutations come to something else, or
+// HaveChanged reports that something between two states of the object may make the mutations come to something else, or
 // has taken away what they wrote.
-func (e *Effects) Changed(before, after map[string]any) bool {
+func (e *Effects) HaveChanged(before, after map[string]any) bool {
 	if e.Blind || e.Touches.Unknown {
 		return true
 	}
 	for _, d := range e.Demands {
-		if d.Changed(before, after) {
+		if d.Differs(before, after) {
 			return true
 		}
 	}
 	for _, t := range e.Touches.List {
-		if (effects.Demand{Path: t.Path}).Changed(before, after) {
+		if (effects.Demand{Path: t.Path}).Differs(before, after) {
 			return true
 		}
 	}

@@ -30,8 +30,8 @@ const (
 	OtherWebhook Reason = "OtherWebhook"  // failurePolicy decides, against what is read and written
 )
 
-// Wrong reports an error of the author; else the policies are as they may be.
-func (r Reason) Wrong() bool { return r == Unknown || r == Contradicted }
+// IsError reports an error of the author; else the policies are as they may be.
+func (r Reason) IsError() bool { return r == Unknown || r == Contradicted }
 
 // An Order is an order of mutating policies.
 type Order struct {
@@ -69,8 +69,8 @@ func Rank(p *policy.Policy) int {
 	return rank
 }
 
-// Released compares policies as the released ones are ordered: by rank, then by name.
-func Released(a, b *policy.Policy) int {
+// CompareReleased compares policies as the released ones are ordered: by rank, then by name.
+func CompareReleased(a, b *policy.Policy) int {
 	return cmp.Or(cmp.Compare(Rank(a), Rank(b)), strings.Compare(a.Name, b.Name),
 		strings.Compare(string(a.Kind), string(b.Kind)))
 }
@@ -94,18 +94,18 @@ type sorter struct {
 // Find returns the order of mutating policies, each of another name or kind. EffectsOf is asked about those of the
 // dialect only.
 func Find(policies []*policy.Policy, effectsOf func(*policy.Policy) *Effects) *Order {
-	s := &sorter{of: slices.SortedStableFunc(slices.Values(policies), Released), effects: effectsOf,
+	s := &sorter{of: slices.SortedStableFunc(slices.Values(policies), CompareReleased), effects: effectsOf,
 		out: &Order{Why: map[*policy.Policy][]string{}}}
-	s.asked()
+	s.addAsked()
 	s.contradictions()
-	s.derived()
+	s.addDerived()
 	s.cycles()
 	s.sort()
 	return s.out
 }
 
-// asked adds the edges that policies ask for.
-func (s *sorter) asked() {
+// addAsked adds the edges that policies ask for.
+func (s *sorter) addAsked() {
 	for i, p := range s.of {
 		for j, name := range p.After {
 			s.ask(i, name, fmt.Sprintf("spec.order.after[%d]", j), func(other int) edge { return edge{from: other, to: i} })
@@ -153,14 +153,14 @@ func (s *sorter) contradictions() {
 			continue
 		}
 		s.out.Problems = append(s.out.Problems, Problem{Reason: Contradicted, Policy: s.of[e.by],
-			Of: []*policy.Policy{s.of[e.from], s.of[e.to]}, Field: e.path, Value: s.named(e),
+			Of: []*policy.Policy{s.of[e.from], s.of[e.to]}, Field: e.path, Value: s.edgeName(e),
 			Message: fmt.Sprintf("%s is already after %s", s.of[e.from].Name, s.of[e.to].Name)})
 	}
 	s.edges = kept
 }
 
-// named is the name that an edge that was asked for is about.
-func (s *sorter) named(e edge) string {
+// edgeName is the name that an edge that was asked for is about.
+func (s *sorter) edgeName(e edge) string {
 	if e.by == e.to {
 		return s.of[e.from].Name
 	}
@@ -186,14 +186,14 @@ func reaches(edges []edge, a, b int) bool {
 	return false
 }
 
-// derived adds an edge from each policy of the dialect to those that read what it writes, unless an order says
+// addDerived adds an edge from each policy of the dialect to those that read what it writes, unless an order says
 // otherwise.
-func (s *sorter) derived() {
+func (s *sorter) addDerived() {
 	asked := slices.Clone(s.edges)
 	for i, writer := range s.of {
 		for j, reader := range s.of {
 			if i == j || writer.Kind != policy.Admission || reader.Kind != policy.Admission ||
-				!meet(writer.MatchConstraints, reader.MatchConstraints) {
+				!mayMeet(writer.MatchConstraints, reader.MatchConstraints) {
 				continue
 			}
 			what, meets := Meet(s.effects(writer), s.effects(reader))
@@ -351,13 +351,13 @@ func (s *sorter) sort() {
 		for _, e := range s.edges {
 			if e.from == i {
 				waits[e.to]--
-				s.because(e)
+				s.addReason(e)
 			}
 		}
 	}
 }
 
-func (s *sorter) because(e edge) {
+func (s *sorter) addReason(e edge) {
 	from, to := s.of[e.from], s.of[e.to]
 	why := fmt.Sprintf("after %s, which %s", from.Name, e.what)
 	switch {
@@ -370,8 +370,8 @@ func (s *sorter) because(e edge) {
 	s.out.Why[to] = append(s.out.Why[to], why)
 }
 
-// meet reports that two policies may be for one request, as far as their rules tell.
-func meet(a, b *policy.MatchResources) bool {
+// mayMeet reports that two policies may be for one request, as far as their rules tell.
+func mayMeet(a, b *policy.MatchResources) bool {
 	if a == nil || b == nil {
 		return false
 	}

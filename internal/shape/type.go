@@ -69,12 +69,12 @@ type Type struct {
 	Off map[string]bool // the features of the type's minor that are off; nil for custom types
 
 	index   map[string]int // Fields by name; nil for small structs and for types that SetFields did not make
-	implied []*Field       // of Fields, for Implied; nil for types that SetFields did not make
+	implied []*Field       // of Fields, for ImpliedFields; nil for types that SetFields did not make
 }
 
-// Without reports that a feature gate such as "MaxUnavailableStatefulSet" is off by default at the minor that a
+// LacksFeature reports that a feature gate such as "MaxUnavailableStatefulSet" is off by default at the minor that a
 // built-in type is of.
-func (t *Type) Without(feature string) bool { return t != nil && t.Off[feature] }
+func (t *Type) LacksFeature(feature string) bool { return t != nil && t.Off[feature] }
 
 // A Field is one member of a struct.
 type Field struct {
@@ -104,16 +104,16 @@ func (t *Type) Field(name string) *Field {
 	return nil
 }
 
-// Implied returns the members that may be written though they are not given. The others never are.
-func (t *Type) Implied() []*Field {
+// ImpliedFields returns the members that may be written though they are not given. The others never are.
+func (t *Type) ImpliedFields() []*Field {
 	if t.implied != nil {
 		return t.implied
 	}
-	return implied(t.Fields)
+	return impliedFields(t.Fields)
 }
 
-// implied leaves out the members that omitempty drops: no struct in Go is ever empty.
-func implied(fields []Field) []*Field {
+// impliedFields leaves out the members that omitempty drops: no struct in Go is ever empty.
+func impliedFields(fields []Field) []*Field {
 	all := make([]*Field, 0, len(fields))
 	for i := range fields {
 		f := &fields[i]
@@ -139,7 +139,7 @@ const maxScan = 8
 
 // SetFields sets the members of a struct that is being made, and makes them quick to find.
 func (t *Type) SetFields(fields []Field) {
-	t.Fields, t.index, t.implied = fields, nil, implied(fields)
+	t.Fields, t.index, t.implied = fields, nil, impliedFields(fields)
 	if len(fields) <= maxScan {
 		return
 	}

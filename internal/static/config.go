@@ -20,17 +20,17 @@ var plugins = map[string]policy.Kind{
 	string(policy.Mutating):   policy.Mutating,
 }
 
-// Configured returns the directories of static policies that an AdmissionConfiguration names, the file of the server's
+// ConfiguredDirs returns the directories of static policies that an AdmissionConfiguration names, the file of the server's
 // flag --admission-control-config-file, and the plugins that it configures otherwise, which nothing is read of
 // (apiserver pkg/admission/config.go and pkg/admission/plugin/policy/config/config.go v0.37.2).
-func Configured(file string) (dirs []Dir, others []string, err error) {
-	d, err := single(file)
+func ConfiguredDirs(file string) (dirs []Dir, others []string, err error) {
+	d, err := readSingle(file)
 	if err != nil {
 		return nil, nil, err
 	}
 	if v := d.Object["apiVersion"]; v != configGroup+"/v1" && v != "apiserver.k8s.io/v1alpha1" ||
 		d.Object["kind"] != "AdmissionConfiguration" {
-		return nil, nil, wrong(d, "", fmt.Sprintf("%v %v is not an AdmissionConfiguration of %s/v1", v, d.Object["kind"],
+		return nil, nil, problemAt(d, "", fmt.Sprintf("%v %v is not an AdmissionConfiguration of %s/v1", v, d.Object["kind"],
 			configGroup))
 	}
 	if err := unknownFields(d, d.Object, "", "apiVersion", "kind", "plugins"); err != nil {
@@ -43,7 +43,7 @@ func Configured(file string) (dirs []Dir, others []string, err error) {
 		at := fmt.Sprintf("plugins[%d]", i)
 		plugin, _ := one.(map[string]any)
 		if plugin == nil {
-			errs = append(errs, wrong(d, at, "must be an object"))
+			errs = append(errs, problemAt(d, at, "must be an object"))
 			continue
 		}
 		if err := unknownFields(d, plugin, at+".", "name", "path", "configuration"); err != nil {
@@ -77,7 +77,7 @@ func directoryOf(d *manifest.Document, plugin map[string]any, at string, kind po
 		if !path.IsAbs(elsewhere) {
 			elsewhere = filepath.Join(filepath.Dir(d.Position().File), elsewhere)
 		}
-		other, err := single(elsewhere)
+		other, err := readSingle(elsewhere)
 		if err != nil {
 			return "", err
 		}
@@ -87,7 +87,7 @@ func directoryOf(d *manifest.Document, plugin map[string]any, at string, kind po
 		return "", nil
 	}
 	if want := string(kind) + "Configuration"; config["apiVersion"] != configGroup+"/v1" || config["kind"] != want {
-		return "", wrong(d, at+"kind", fmt.Sprintf("%v %v is not a %s of %s/v1", config["apiVersion"], config["kind"], want,
+		return "", problemAt(d, at+"kind", fmt.Sprintf("%v %v is not a %s of %s/v1", config["apiVersion"], config["kind"], want,
 			configGroup))
 	}
 	if err := unknownFields(d, config, at, "apiVersion", "kind", "staticManifestsDir"); err != nil {
@@ -97,24 +97,24 @@ func directoryOf(d *manifest.Document, plugin map[string]any, at string, kind po
 	dir, isText := config["staticManifestsDir"].(string)
 	switch {
 	case config["staticManifestsDir"] != nil && !isText:
-		return "", wrong(d, at, "must be a text")
+		return "", problemAt(d, at, "must be a text")
 	case dir == "":
 		return "", nil
 	case !path.IsAbs(dir):
-		return "", wrong(d, at, fmt.Sprintf("Invalid value: %q: must be an absolute file path", dir))
+		return "", problemAt(d, at, fmt.Sprintf("Invalid value: %q: must be an absolute file path", dir))
 	}
 	info, err := os.Stat(dir)
 	switch {
 	case err != nil:
-		return "", wrong(d, at, fmt.Sprintf("Invalid value: %q: unable to read: %v", dir, err))
+		return "", problemAt(d, at, fmt.Sprintf("Invalid value: %q: unable to read: %v", dir, err))
 	case !info.IsDir():
-		return "", wrong(d, at, fmt.Sprintf("Invalid value: %q: must be a directory", dir))
+		return "", problemAt(d, at, fmt.Sprintf("Invalid value: %q: must be a directory", dir))
 	}
 	return dir, nil
 }
 
-// single reads a file of one document.
-func single(file string) (*manifest.Document, error) {
+// readSingle reads a file of one document.
+func readSingle(file string) (*manifest.Document, error) {
 	docs, problems := manifest.Load(file)
 	switch {
 	case len(problems) > 0:
@@ -134,14 +134,14 @@ func unknownFields(d *manifest.Document, object map[string]any, prefix string, k
 	var errs []error
 	for name := range object {
 		if !names[name] {
-			errs = append(errs, wrong(d, prefix+name, fmt.Sprintf("unknown field %q", prefix+name)))
+			errs = append(errs, problemAt(d, prefix+name, fmt.Sprintf("unknown field %q", prefix+name)))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// wrong is a problem with the value at a path; "" is the whole document.
-func wrong(d *manifest.Document, at, message string) error {
+// problemAt is a problem with the value at a path; "" is the whole document.
+func problemAt(d *manifest.Document, at, message string) error {
 	place := d.Position()
 	if at != "" {
 		place, message = d.Place(at).Locate(0), at+": "+message

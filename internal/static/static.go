@@ -102,10 +102,10 @@ func Files(dir string) ([]string, error) {
 func Read(minor string, kind policy.Kind, files []File) (*policy.Set, policy.Kind, error) {
 	r := reader{kind: kind}
 	if !quirks.ReleaseOf(minor).Static {
-		return &r.set, kind, quirks.NoStatic(minor)
+		return &r.set, kind, quirks.CheckStatic(minor)
 	}
 	var err error
-	if r.envs, err = celenv.New(minor, quirks.Of(minor)); err != nil {
+	if r.envs, err = celenv.New(minor, quirks.SetOf(minor)); err != nil {
 		return &r.set, kind, err
 	}
 	for _, f := range files {
@@ -138,14 +138,14 @@ func (r *reader) file(f File) {
 			r.problems = append(r.problems, p)
 		}
 	}
-	r.bare(f)
+	r.findBare(f)
 	for _, d := range f.Documents {
 		r.document(d)
 	}
 }
 
-// bare finds documents that hold nothing but comments, which the server cannot decode.
-func (r *reader) bare(f File) {
+// findBare finds documents that hold nothing but comments, which the server cannot decode.
+func (r *reader) findBare(f File) {
 	chunks := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(f.Text)))
 	for {
 		chunk, err := chunks.Read()
@@ -194,7 +194,7 @@ func (r *reader) document(d *manifest.Document) {
 	p, b, err := policy.FromObject(d.Object, d)
 	switch {
 	case err != nil:
-		r.undecodable(d, err)
+		r.reportUndecodable(d, err)
 		return
 	case p != nil:
 		p.Static = true
@@ -202,7 +202,7 @@ func (r *reader) document(d *manifest.Document) {
 			r.problem(p.Locate(err), "%s: %v", p.Ref(), err)
 		}
 		if first := r.set.Policy(p.Ref()); first != nil {
-			r.twice(p.Ref(), p.Position, first.Position)
+			r.reportDuplicate(p.Ref(), p.Position, first.Position)
 			return
 		}
 		r.set.Policies = append(r.set.Policies, p)
@@ -212,14 +212,14 @@ func (r *reader) document(d *manifest.Document) {
 			r.problem(b.Locate(err), "%s: %v", b.Ref(), err)
 		}
 		if first := r.set.Binding(b.Ref()); first != nil {
-			r.twice(b.Ref(), b.Position, first.Position)
+			r.reportDuplicate(b.Ref(), b.Position, first.Position)
 			return
 		}
 		r.set.Bindings = append(r.set.Bindings, b)
 	}
 }
 
-func (r *reader) undecodable(d *manifest.Document, err error) {
+func (r *reader) reportUndecodable(d *manifest.Document, err error) {
 	var decode *policy.DecodeError
 	if !errors.As(err, &decode) {
 		r.problem(d.Position(), "%v", err)
@@ -230,7 +230,7 @@ func (r *reader) undecodable(d *manifest.Document, err error) {
 	}
 }
 
-func (r *reader) twice(ref policy.Ref, at, first policy.Position) {
+func (r *reader) reportDuplicate(ref policy.Ref, at, first policy.Position) {
 	r.problem(at, "duplicate name %q: the first %s is at %s", ref.Name, ref.Kind, first)
 }
 

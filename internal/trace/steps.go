@@ -267,7 +267,7 @@ func labelOf(item ref.Val) string {
 	for _, key := range []string{"name", "key", "containerPort", "port", "ip"} {
 		switch v, _ := m.Find(types.String(key)); v := v.(type) {
 		case types.String:
-			return " " + strconv.Quote(shortened(string(v)))
+			return " " + strconv.Quote(shorten(string(v)))
 		case types.Int:
 			return " " + key + " " + Value(v)
 		}
@@ -367,7 +367,7 @@ func (s *steps) holder(e ast.Expr) {
 		return
 	}
 	if keys := keysOf(m); len(keys) > 0 {
-		s.list[before].Value = shortened("a map with " + strings.Join(keys, ", "))
+		s.list[before].Value = shorten("a map with " + strings.Join(keys, ", "))
 	}
 }
 
@@ -459,9 +459,9 @@ func (s *steps) add(e ast.Expr) {
 	s.list = append(s.list, step)
 }
 
-// Decisive returns the bytes of the part of the text that made the expression false or an error: the first operand of
+// DecisivePart returns the bytes of the part of the text that made the expression false or an error: the first operand of
 // && that is, the branch of ?: that was taken. It is the whole text if no part is alone to blame.
-func (o Evaluation) Decisive() (from, to int) {
+func (o Evaluation) DecisivePart() (from, to int) {
 	whole := len(o.Expr.Src)
 	if o.Seen.Tree == nil || o.Seen.Values == nil {
 		return 0, whole

@@ -26,7 +26,7 @@ func Value(v ref.Val) string {
 		b = valueWriter{brief: true}
 		b.value(v, 0)
 	}
-	return shortened(b.String())
+	return shorten(b.String())
 }
 
 // A valueWriter writes values as CEL does. If it is brief, of maps in a list that have names the names must do.
@@ -35,7 +35,7 @@ type valueWriter struct {
 	brief bool
 }
 
-func shortened(text string) string {
+func shorten(text string) string {
 	if len(text) > longestValue {
 		cut := longestValue
 		for cut > 0 && text[cut]&0xC0 == 0x80 {

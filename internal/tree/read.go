@@ -41,8 +41,8 @@ func (r *Reader) Done() bool {
 	return !r.failed && r.at == len(r.text)
 }
 
-// Null reports that a tree had a null in it.
-func (r *Reader) Null() bool { return r.null }
+// HasNull reports that a tree had a null in it.
+func (r *Reader) HasNull() bool { return r.null }
 
 func (r *Reader) fail() {
 	r.failed, r.at = true, len(r.text)
@@ -158,18 +158,18 @@ func (r *Reader) Value() any {
 	case '"':
 		return r.part()
 	case 't':
-		return r.word("true", true)
+		return r.readWord("true", true)
 	case 'f':
-		return r.word("false", false)
+		return r.readWord("false", false)
 	case 'n':
 		r.null = r.null || r.depth > 0
-		return r.word("null", nil)
+		return r.readWord("null", nil)
 	default:
 		return r.number()
 	}
 }
 
-func (r *Reader) word(word string, value any) any {
+func (r *Reader) readWord(word string, value any) any {
 	if !strings.HasPrefix(r.text[r.at:], word) {
 		r.fail()
 		return nil
@@ -183,7 +183,7 @@ func (r *Reader) object() map[string]any {
 		return map[string]any{}
 	}
 	names, values := len(r.names), len(r.values)
-	for more := true; more; more = r.more('}') {
+	for more := true; more; more = r.hasMore('}') {
 		r.names = append(r.names, r.name())
 		r.values = append(r.values, r.Value())
 	}
@@ -200,7 +200,7 @@ func (r *Reader) list() []any {
 		return []any{}
 	}
 	values := len(r.values)
-	for more := true; more; more = r.more(']') {
+	for more := true; more; more = r.hasMore(']') {
 		r.values = append(r.values, r.Value())
 	}
 	open, items := r.values[:values], r.values[values:]
@@ -227,8 +227,8 @@ func (r *Reader) open(end byte) bool {
 	return true
 }
 
-// more takes the comma before the next member or item, or the bracket at the end.
-func (r *Reader) more(end byte) bool {
+// hasMore takes the comma before the next member or item, or the bracket at the end.
+func (r *Reader) hasMore(end byte) bool {
 	if r.next(',') {
 		return true
 	}

@@ -9,14 +9,14 @@ import (
 	"unsafe"
 )
 
-// Same reports that two maps are one in memory.
-func Same(a, b map[string]any) bool {
+// IsSame reports that two maps are one in memory.
+func IsSame(a, b map[string]any) bool {
 	return *(*unsafe.Pointer)(unsafe.Pointer(&a)) == *(*unsafe.Pointer)(unsafe.Pointer(&b)) // a map is a pointer
 }
 
-// Shared reports that two values are one: the same scalar, its type and the sign of a zero included, or the same map or
+// IsShared reports that two values are one: the same scalar, its type and the sign of a zero included, or the same map or
 // list in memory.
-func Shared(a, b any) bool {
+func IsShared(a, b any) bool {
 	switch a := a.(type) {
 	case nil:
 		return b == nil
@@ -34,7 +34,7 @@ func Shared(a, b any) bool {
 		return ok && math.Float64bits(a) == math.Float64bits(b)
 	case map[string]any:
 		b, ok := b.(map[string]any)
-		return ok && Same(a, b)
+		return ok && IsSame(a, b)
 	case []any:
 		b, ok := b.([]any)
 		return ok && len(a) == len(b) && (len(a) > 0 && &a[0] == &b[0] || len(a) == 0 && (a == nil) == (b == nil))
@@ -58,8 +58,8 @@ const (
 // Equal is reflect.DeepEqual, without a look at what both trees share.
 func Equal(a, b any) bool { return compare(a, b, 0, reflect.DeepEqual) }
 
-// Alike reports whether two trees are equal but for what like allows.
-func Alike(a, b any, like Likeness) bool { return compare(a, b, like, reflect.DeepEqual) }
+// EqualBut reports whether two trees are equal but for what like allows.
+func EqualBut(a, b any, like Likeness) bool { return compare(a, b, like, reflect.DeepEqual) }
 
 // Semantic compares trees of objects as apiequality.Semantic compares the Go values: a null is an empty list. Numbers
 // of two types, and what is not a part of a JSON tree, are compared by other.
@@ -74,7 +74,7 @@ func compare(a, b any, like Likeness, other func(a, b any) bool) bool {
 		if !ok || len(a) != len(b) || (a == nil) != (b == nil) && like&EmptyMaps == 0 {
 			return false
 		}
-		if Same(a, b) {
+		if IsSame(a, b) {
 			return true
 		}
 		for name, member := range a {

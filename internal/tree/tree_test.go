@@ -34,7 +34,7 @@ func TestComparisons(t *testing.T) {
 		"empty list and text": {[]any{}, "a", false, false, false, false},
 		"numbers in a list":   {[]any{int64(1)}, []any{float64(1)}, false, false, false, true},
 	} {
-		if got := Shared(c.a, c.b); got != c.shared {
+		if got := IsShared(c.a, c.b); got != c.shared {
 			t.Errorf("%s: shared %v", name, got)
 		}
 		if got := Equal(c.a, c.b); got != c.equal {
@@ -43,7 +43,7 @@ func TestComparisons(t *testing.T) {
 		if got := Semantic(c.a, c.b, none); got != c.semantic {
 			t.Errorf("%s: semantic %v", name, got)
 		}
-		if got := Alike(c.a, c.b, Values); got != c.values {
+		if got := EqualBut(c.a, c.b, Values); got != c.values {
 			t.Errorf("%s: of one value %v", name, got)
 		}
 	}

@@ -62,22 +62,22 @@ func (w *walk) fits(at *shape.Type, got *cel.Type) (fit, string) {
 		}
 		return w.fits(at.Elem, got.Parameters()[0])
 	case celtypes.BoolKind:
-		return when(at.Kind == shape.Boolean), ""
+		return fitWhen(at.Kind == shape.Boolean), ""
 	case celtypes.StringKind:
-		return when(takesText(at)), hint(at.Kind == shape.Integer || at.Kind == shape.Number,
+		return fitWhen(takesText(at)), hint(at.Kind == shape.Integer || at.Kind == shape.Number,
 			"write a number, or wrap it in int(…)")
 	case celtypes.IntKind:
-		return when(takesNumber(at)), hint(takesText(at), "wrap it in string(…)")
+		return fitWhen(takesNumber(at)), hint(takesText(at), "wrap it in string(…)")
 	case celtypes.DoubleKind:
 		if at.Kind == shape.Integer {
 			return partly, "wrap it in int(…)"
 		}
-		return when(takesNumber(at)), hint(takesText(at), "wrap it in string(…)")
+		return fitWhen(takesNumber(at)), hint(takesText(at), "wrap it in string(…)")
 	}
 	return no, ""
 }
 
-func when(does bool) fit {
+func fitWhen(does bool) fit {
 	if does {
 		return yes
 	}
@@ -115,7 +115,7 @@ func (w *walk) structFits(at *shape.Type, got *cel.Type) (fit, string) {
 	name := got.TypeName()
 	if root, _, _ := strings.Cut(name, "."); root == objectName && w.names != nil {
 		if t := w.names.find(name); t != nil && hasMembers(t) {
-			return assignable(at, t), ""
+			return fitOf(at, t), ""
 		}
 	}
 	if at.Kind == shape.Struct || at.Kind == shape.Map {
@@ -142,8 +142,8 @@ func (w *walk) mapFits(at *shape.Type, got *cel.Type) fit {
 	return no
 }
 
-// assignable judges the values of a type at a place of another.
-func assignable(at, from *shape.Type) fit {
+// fitOf judges the values of a type at a place of another.
+func fitOf(at, from *shape.Type) fit {
 	if at == from {
 		return yes
 	}
@@ -152,18 +152,18 @@ func assignable(at, from *shape.Type) fit {
 	}
 	switch from.Kind {
 	case shape.Boolean:
-		return when(at.Kind == shape.Boolean)
+		return fitWhen(at.Kind == shape.Boolean)
 	case shape.Integer, shape.Number:
-		return when(takesNumber(at))
+		return fitWhen(takesNumber(at))
 	case shape.List:
 		if at.Kind != shape.List {
 			return no
 		}
-		return assignable(at.Elem, from.Elem)
+		return fitOf(at.Elem, from.Elem)
 	case shape.Map:
 		switch at.Kind {
 		case shape.Map:
-			return assignable(at.Elem, from.Elem)
+			return fitOf(at.Elem, from.Elem)
 		case shape.Struct:
 			return partly
 		}
@@ -185,7 +185,7 @@ func assignable(at, from *shape.Type) fit {
 		}
 		return no
 	}
-	return when(takesText(at) || at.Kind == shape.IntOrString && from.Kind == shape.IntOrString)
+	return fitWhen(takesText(at) || at.Kind == shape.IntOrString && from.Kind == shape.IntOrString)
 }
 
 // membersFit judges a struct by its members, one level deep: no if none fits, partly if some do.

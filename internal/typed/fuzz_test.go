@@ -30,7 +30,7 @@ func FuzzAccepted(f *testing.F) {
 		}
 		f.Add(choices)
 	}
-	set, err := celenv.New("1.37", quirks.Of("1.37"))
+	set, err := celenv.New("1.37", quirks.SetOf("1.37"))
 	if err != nil {
 		f.Fatal(err)
 	}

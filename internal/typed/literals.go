@@ -79,7 +79,7 @@ func (w *walk) value(e ast.Expr, at spot) {
 	if at.typ == nil {
 		return
 	}
-	if at.inside != "" && !w.own && w.made(e) {
+	if at.inside != "" && !w.own && w.isMade(e) {
 		w.add(Problem{Class: WrongType, ID: e.ID(), Suggestion: "write " + at.name + "{…}",
 			Message: "a literal of a map or list " + at.inside + " is not converted"}, at)
 		return
@@ -93,7 +93,7 @@ func (w *walk) value(e ast.Expr, at spot) {
 		w.comprehension(e, at)
 		return
 	}
-	if w.null(e, at) {
+	if w.isNull(e, at) {
 		return
 	}
 	at = w.atomic(e, at)
@@ -107,7 +107,7 @@ func (w *walk) value(e ast.Expr, at spot) {
 			w.item(item, at, slices.Contains(e.AsList().OptionalIndices(), int32(i)))
 		}
 	default:
-		w.typed(e, at)
+		w.judgeType(e, at)
 	}
 }
 
@@ -136,10 +136,10 @@ func (w *walk) call(c ast.CallExpr, e ast.Expr, at spot) bool {
 		}
 		return true
 	case "optional.none": // writes nothing
-		w.unwrapped(e, at)
+		w.findUnwrapped(e, at)
 		return true
 	case "optional.of", "optional.ofNonZeroValue":
-		w.unwrapped(e, at)
+		w.findUnwrapped(e, at)
 		w.value(c.Args()[0], at)
 		return true
 	case "objects.unset":
@@ -163,12 +163,12 @@ func (w *walk) call(c ast.CallExpr, e ast.Expr, at spot) bool {
 	return false
 }
 
-// unwrapped finds an optional value where the server does not unwrap one.
-func (w *walk) unwrapped(e ast.Expr, at spot) {
+// findUnwrapped finds an optional value where the server does not unwrap one.
+func (w *walk) findUnwrapped(e ast.Expr, at spot) {
 	if at.maybe || w.patch {
 		return
 	}
-	w.mistyped(e, at, w.typeOf(e), "write ?"+last(at.path)+": …", true)
+	w.reportMistyped(e, at, w.typeOf(e), "write ?"+lastElement(at.path)+": …", true)
 }
 
 // comprehension follows the results of map, filter and optMap.
@@ -184,7 +184,7 @@ func (w *walk) comprehension(e ast.Expr, at spot) {
 		w.items(c.LoopStep(), c, at)
 	}
 	if len(w.found) == before {
-		w.typed(e, at)
+		w.judgeType(e, at)
 	}
 }
 
@@ -236,8 +236,8 @@ func (w *walk) item(e ast.Expr, list spot, optional bool) {
 	w.value(e, at)
 }
 
-// made reports a list or map that the expression makes of others. The server leaves one in a list or map a CEL value.
-func (w *walk) made(e ast.Expr) bool {
+// isMade reports a list or map that the expression makes of others. The server leaves one in a list or map a CEL value.
+func (w *walk) isMade(e ast.Expr) bool {
 	if w.patch {
 		return false
 	}
@@ -271,7 +271,7 @@ func (w *walk) object(e ast.Expr, at spot) {
 
 func (w *walk) mapping(e ast.Expr, at spot) {
 	if at.typ.Kind == shape.Struct && !open(at.typ) && !w.patch {
-		w.mistyped(e, at, w.typeOf(e), "write "+at.name+"{…}", true)
+		w.reportMistyped(e, at, w.typeOf(e), "write "+at.name+"{…}", true)
 	}
 	for _, entry := range e.AsMap().Entries() {
 		pair := entry.AsMapEntry()
@@ -317,7 +317,7 @@ func (w *walk) member(id int64, name string, value ast.Expr, at spot, inMap, opt
 		next.loose = true
 	}
 	if next.inside = ""; inMap {
-		next.inside = "in the values of " + orRoot(at.path)
+		next.inside = "in the values of " + pathOrRoot(at.path)
 	}
 	w.value(value, next)
 }
@@ -330,14 +330,14 @@ func DidYouMean(name string, names []string) string {
 	return ""
 }
 
-func orRoot(path string) string {
+func pathOrRoot(path string) string {
 	if path == "" {
 		return "the root"
 	}
 	return path
 }
 
-func last(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
+func lastElement(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
 
 // atomic reports a value of an atomic list, map or struct in an ApplyConfiguration, once for all that it holds.
 func (w *walk) atomic(e ast.Expr, at spot) spot {
@@ -352,7 +352,7 @@ func (w *walk) atomic(e ast.Expr, at spot) spot {
 	return at
 }
 
-func (w *walk) null(e ast.Expr, at spot) bool {
+func (w *walk) isNull(e ast.Expr, at spot) bool {
 	if e.Kind() != ast.LiteralKind || e.AsLiteral() != celtypes.NullValue {
 		return false
 	}
@@ -368,14 +368,14 @@ func (w *walk) null(e ast.Expr, at spot) bool {
 	return true
 }
 
-// typed judges a value by its type alone.
-func (w *walk) typed(e ast.Expr, at spot) {
+// judgeType judges a value by its type alone.
+func (w *walk) judgeType(e ast.Expr, at spot) {
 	if at.path == "" && !w.patch { // the type of the result is judged elsewhere
 		return
 	}
 	got := w.typeOf(e)
 	if got.Kind() == celtypes.OpaqueKind && got.TypeName() == "optional_type" && len(got.Parameters()) == 1 {
-		w.unwrapped(e, at)
+		w.findUnwrapped(e, at)
 		got = got.Parameters()[0]
 	}
 	if n, ok := literal(e).(int64); ok && w.patch && (n > 1<<53-1 || n < -(1<<53-1)) {
@@ -385,29 +385,29 @@ func (w *walk) typed(e ast.Expr, at spot) {
 	}
 	switch fit, note := w.fits(at.typ, got); fit {
 	case no:
-		w.mistyped(e, at, got, note, false)
+		w.reportMistyped(e, at, got, note, false)
 	case partly:
-		w.mistyped(e, at, got, note, true)
+		w.reportMistyped(e, at, got, note, true)
 	case unknown:
 		w.dynamic = true
 	}
 }
 
-// mistyped words a value of another type than that of its place as cel-go does.
-func (w *walk) mistyped(e ast.Expr, at spot, got *cel.Type, suggestion string, doubtful bool) {
-	of := "an item of '" + last(at.path) + "'"
+// reportMistyped words a value of another type than that of its place as cel-go does.
+func (w *walk) reportMistyped(e ast.Expr, at spot, got *cel.Type, suggestion string, doubtful bool) {
+	of := "an item of '" + lastElement(at.path) + "'"
 	if at.field != nil || at.loose {
-		of = "field '" + last(at.path) + "'"
+		of = "field '" + lastElement(at.path) + "'"
 	}
 	w.add(Problem{Class: WrongType, ID: e.ID(), Suggestion: suggestion, Doubtful: doubtful, Message: fmt.Sprintf(
 		"expected type of %s is '%s' but provided type is '%s'", of, describe(at.typ, at.name), typeText(got))}, at)
 }
 
 // typeText writes a type as cel-go's messages do.
-func typeText(t *cel.Type) string { return plain(checker.FormatCELType(t)) }
+func typeText(t *cel.Type) string { return stripNullMark(checker.FormatCELType(t)) }
 
-// plain takes the mark of types that take null off a message.
-func plain(message string) string {
+// stripNullMark takes the mark of types that take null off a message.
+func stripNullMark(message string) string {
 	for {
 		before, after, ok := strings.Cut(message, "wrapper("+objectName)
 		if !ok {

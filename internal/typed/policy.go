@@ -72,9 +72,9 @@ func (c *Checker) Policy(p *policy.Policy, kinds []Kind, params *shape.Type, mod
 	return all, nil
 }
 
-// Refused complains about the expressions of a policy that are wrong for every kind that it matches, whatever the
+// Complaints complains about the expressions of a policy that are wrong for every kind that it matches, whatever the
 // values are, one complaint each. Nothing is refused while a kind is not known.
-func (c *Checker) Refused(p *policy.Policy, kinds []Kind, params *shape.Type) ([]Complaint, error) {
+func (c *Checker) Complaints(p *policy.Policy, kinds []Kind, params *shape.Type) ([]Complaint, error) {
 	var refused []Complaint
 	for i, kind := range kinds {
 		if kind.Type == nil {
@@ -108,7 +108,7 @@ func (f *Finding) text() string {
 	found := common.NewErrors(source)
 	add := func(id int64, at common.Location, message string) { found.ReportErrorAtID(id, at, "%s", message) }
 	for _, e := range f.Issues {
-		if Telling(e.Message) {
+		if IsTelling(e.Message) {
 			add(e.ExprID, e.Location, e.Message)
 		}
 	}
@@ -131,9 +131,9 @@ func (f *Finding) text() string {
 	return celenv.Quote(cel.NewIssues(found), f.Src)
 }
 
-// Telling reports a message of cel-go about types that is true whatever the values are. Objects of different types may
+// IsTelling reports a message of cel-go about types that is true whatever the values are. Objects of different types may
 // be compared and mixed, since none has a type when expressions run.
-func Telling(message string) bool {
+func IsTelling(message string) bool {
 	said := wording.Read(message)
 	return said.Kind == wording.UndefinedField || said.Kind == wording.NoOverload &&
 		!strings.ContainsAny(said.Got, "./@$") && !strings.Contains(said.Got, objectName)

@@ -33,14 +33,14 @@ func (n *names) find(path string) *shape.Type {
 	}
 	found := n.root
 	if i := strings.LastIndexByte(path, '.'); i >= 0 {
-		found = below(n.find(path[:i]), path[i+1:])
+		found = namedMember(n.find(path[:i]), path[i+1:])
 	}
 	n.known.Store(path, found)
 	return found
 }
 
-// below is the type that a member's name adds.
-func below(t *shape.Type, name string) *shape.Type {
+// namedMember is the type that a member's name adds.
+func namedMember(t *shape.Type, name string) *shape.Type {
 	if t == nil {
 		return nil
 	}
@@ -50,15 +50,15 @@ func below(t *shape.Type, name string) *shape.Type {
 		if f == nil {
 			return nil
 		}
-		return named(f.Type)
+		return namedType(f.Type)
 	case shape.Map:
-		return named(t.Elem)
+		return namedType(t.Elem)
 	}
 	return nil
 }
 
-// named is the type that the name of a place of type t stands for: that of its items, if those have members.
-func named(t *shape.Type) *shape.Type {
+// namedType is the type that the name of a place of type t stands for: that of its items, if those have members.
+func namedType(t *shape.Type) *shape.Type {
 	for u := t; ; u = u.Elem {
 		switch u.Kind {
 		case shape.Struct:

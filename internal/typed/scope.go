@@ -53,8 +53,8 @@ func member(t *shape.Type, name string) (*shape.Type, bool) {
 	return nil, false
 }
 
-// scoped returns the type of the values of a scope in objects of a type; nil if it is not known, or there are none.
-func scoped(t *shape.Type, s *scope.Scope) *shape.Type {
+// scopedType returns the type of the values of a scope in objects of a type; nil if it is not known, or there are none.
+func scopedType(t *shape.Type, s *scope.Scope) *shape.Type {
 	for _, steps := range s.Paths {
 		if at, known := Follow(t, steps); known == len(steps) {
 			return at

@@ -115,7 +115,7 @@ func (c *Checker) item(p *policy.Policy, in policy.Part, item each, object, para
 	variables map[string]*cel.Type) ([]Finding, error) {
 	at := object
 	if s := p.Mutations[in.Index].Within(); !s.IsZero() {
-		at = scoped(object, s)
+		at = scopedType(object, s)
 	}
 	if at == nil {
 		return nil, nil // nothing is known of the values, or there are none
@@ -161,7 +161,7 @@ func (c *Checker) env(p *policy.Policy, names string, item each, object, params 
 		}
 	}
 	vars[celenv.VariablesName] = cel.ObjectType(celenv.VariablesType)
-	return c.set.With(declared, func(others celtypes.Provider) celtypes.Provider {
+	return c.set.EnvWith(declared, func(others celtypes.Provider) celtypes.Provider {
 		all := &provider{Provider: others, variables: variables}
 		if object != nil {
 			all.object, all.params = c.namesOf(object), c.namesOf(params)
@@ -186,7 +186,7 @@ func (c *Checker) expression(p *policy.Policy, in policy.Part, object *shape.Typ
 	if plainly, _ := celenv.Check(untyped, parsed); plainly != nil {
 		checked, issues := celenv.Check(typed, parsed)
 		for _, e := range issues.Errors() {
-			e.Message = plain(e.Message)
+			e.Message = stripNullMark(e.Message)
 			found.Issues = append(found.Issues, e)
 		}
 		if checked != nil {

@@ -32,7 +32,7 @@ func builtIn(t testing.TB) *schema.Registry {
 
 func newChecker(t testing.TB) *Checker {
 	t.Helper()
-	envs, err := celenv.New(minor, quirks.Of(minor))
+	envs, err := celenv.New(minor, quirks.SetOf(minor))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -80,7 +80,7 @@ func (d *differ) values(before, after any) {
 }
 
 func (d *differ) objects(before, after map[string]any) {
-	if tree.Same(before, after) {
+	if tree.IsSame(before, after) {
 		return
 	}
 	var few [8]string
@@ -91,7 +91,7 @@ func (d *differ) objects(before, after map[string]any) {
 		if stays {
 			stay++
 		}
-		if !stays || !tree.Shared(old, next) {
+		if !stays || !tree.IsShared(old, next) {
 			names = append(names, name)
 		}
 	}
@@ -127,7 +127,7 @@ func (d *differ) objects(before, after map[string]any) {
 }
 
 func (d *differ) diffLists(before, after []any) {
-	if tree.Shared(before, after) {
+	if tree.IsShared(before, after) {
 		return
 	}
 	start, end := 0, 0

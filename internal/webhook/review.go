@@ -79,7 +79,7 @@ func read(body string) (*review, bool) {
 		}
 	}
 	if in.Request != nil {
-		in.Request.nulls = from.Null()
+		in.Request.nulls = from.HasNull()
 	}
 	return in, from.Done()
 }

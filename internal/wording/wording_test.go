@@ -81,7 +81,7 @@ func TestSentences(t *testing.T) {
 
 func environment(t *testing.T) *cel.Env {
 	t.Helper()
-	set, err := celenv.New("1.37", quirks.Of("1.37"))
+	set, err := celenv.New("1.37", quirks.SetOf("1.37"))
 	if err != nil {
 		t.Fatal(err)
 	}

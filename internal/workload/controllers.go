@@ -27,8 +27,8 @@ func podPrefix(name string) string {
 	return name + "-"
 }
 
-// waitingFor says why a workload with so many replicas creates no Pod.
-func waitingFor(replicas int64) string {
+// waitingReason says why a workload with so many replicas creates no Pod.
+func waitingReason(replicas int64) string {
 	if replicas == 0 {
 		return "replicas is 0"
 	}
@@ -44,7 +44,7 @@ var skippedAnnotations = []string{
 }
 
 // As getNewReplicaSet in pkg/controller/deployment/sync.go v1.37.2.
-func ofDeployment(w tree.Object) []Child {
+func deploymentChildren(w tree.Object) []Child {
 	const uniqueLabel = "pod-template-hash"
 	spec := w.At("spec")
 	template := spec.At("template")
@@ -131,11 +131,11 @@ func maxSurge(rolling tree.Object, replicas int64) int64 {
 	return int64(n)
 }
 
-func ofReplicaSet(w tree.Object) []Child {
+func replicaSetChildren(w tree.Object) []Child {
 	return []Child{podOf(w, "replicaset-controller")}
 }
 
-func ofReplicationController(w tree.Object) []Child {
+func replicationControllerChildren(w tree.Object) []Child {
 	return []Child{podOf(w, "replication-controller")}
 }
 
@@ -143,18 +143,18 @@ func ofReplicationController(w tree.Object) []Child {
 func podOf(w tree.Object, controller string) Child {
 	return Child{
 		Object: podFrom(w.At("spec", "template"), w, w.Name()), Controller: controller, Template: podTemplate,
-		Waiting: waitingFor(w.At("spec").Number("replicas", 1)),
+		Waiting: waitingReason(w.At("spec").Number("replicas", 1)),
 	}
 }
 
 // As newStatefulSetPod and its neighbours in pkg/controller/statefulset/stateful_set_utils.go v1.37.2. Claims come
 // before the Pod that uses them.
-func ofStatefulSet(w tree.Object) []Child {
+func statefulSetChildren(w tree.Object) []Child {
 	const controller = "statefulset-controller"
 	spec, template := w.At("spec"), w.At("spec", "template")
 	ordinal := strconv.FormatInt(spec.At("ordinals").Number("start", 0), 10)
 	name := w.Name() + "-" + ordinal
-	waiting := waitingFor(spec.Number("replicas", 1))
+	waiting := waitingReason(spec.Number("replicas", 1))
 	selected := map[string]any(spec.At("selector", "matchLabels"))
 
 	var all []Child
@@ -210,7 +210,7 @@ func ofStatefulSet(w tree.Object) []Child {
 const nodeName = "node"
 
 // As CreatePodTemplate and its neighbours in pkg/controller/daemon/util/daemonset_util.go v1.37.2.
-func ofDaemonSet(w tree.Object) []Child {
+func daemonSetChildren(w tree.Object) []Child {
 	template := w.At("spec", "template")
 	pod := podFrom(template, w, w.Name())
 	metadata := pod["metadata"].(map[string]any)
@@ -274,7 +274,7 @@ func nodeAffinity(affinity tree.Object) map[string]any {
 }
 
 // As manageJob in pkg/controller/job/job_controller.go and indexed_job_utils.go v1.37.2.
-func ofJob(w tree.Object) []Child {
+func jobChildren(w tree.Object) []Child {
 	const (
 		finalizer = "batch.kubernetes.io/job-tracking"
 		index     = "batch.kubernetes.io/job-completion-index"
@@ -344,7 +344,7 @@ func withIndex(containers []any, label string) []any {
 
 // As getJobFromTemplate2 in pkg/controller/cronjob/utils.go v1.37.2. The time for which the Job is scheduled is the
 // minute in which the CronJob was created.
-func ofCronJob(w tree.Object) []Child {
+func cronJobChildren(w tree.Object) []Child {
 	const template = "spec.jobTemplate"
 	scheduled, err := time.Parse(time.RFC3339, w.Metadata().Text("creationTimestamp"))
 	if err != nil {
@@ -375,7 +375,7 @@ func ofCronJob(w tree.Object) []Child {
 // alphabet are the letters and digits that the controllers write hashes with.
 const alphabet = "bcdfghjklmnpqrstvwxz2456789"
 
-// encoded writes digits in the alphabet (as SafeEncodeString in apimachinery's util/rand).
-func encoded(digits string) string {
+// encode writes digits in the alphabet (as SafeEncodeString in apimachinery's util/rand).
+func encode(digits string) string {
 	return strings.Map(func(r rune) rune { return rune(alphabet[int(r)%len(alphabet)]) }, digits)
 }

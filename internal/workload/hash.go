@@ -17,5 +17,5 @@ func hashOf(template tree.Object) string {
 	}
 	h := fnv.New32a()
 	_, _ = h.Write(text) // never fails
-	return encoded(fmt.Sprint(h.Sum32()))
+	return encode(fmt.Sprint(h.Sum32()))
 }

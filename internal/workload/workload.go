@@ -47,13 +47,13 @@ func (c Child) ParentPath(path string) string {
 
 // children are the functions that make the children of a kind.
 var children = map[apischema.GroupKind]func(w tree.Object) []Child{
-	{Group: "apps", Kind: "Deployment"}:        ofDeployment,
-	{Group: "apps", Kind: "ReplicaSet"}:        ofReplicaSet,
-	{Group: "", Kind: "ReplicationController"}: ofReplicationController,
-	{Group: "apps", Kind: "StatefulSet"}:       ofStatefulSet,
-	{Group: "apps", Kind: "DaemonSet"}:         ofDaemonSet,
-	{Group: "batch", Kind: "Job"}:              ofJob,
-	{Group: "batch", Kind: "CronJob"}:          ofCronJob,
+	{Group: "apps", Kind: "Deployment"}:        deploymentChildren,
+	{Group: "apps", Kind: "ReplicaSet"}:        replicaSetChildren,
+	{Group: "", Kind: "ReplicationController"}: replicationControllerChildren,
+	{Group: "apps", Kind: "StatefulSet"}:       statefulSetChildren,
+	{Group: "apps", Kind: "DaemonSet"}:         daemonSetChildren,
+	{Group: "batch", Kind: "Job"}:              jobChildren,
+	{Group: "batch", Kind: "CronJob"}:          cronJobChildren,
 }
 
 // IsWorkload reports whether controllers of the cluster make objects of a kind's objects.
@@ -62,7 +62,7 @@ func IsWorkload(kind apischema.GroupKind) bool { return children[kind] != nil }
 // Children returns what the controller of a workload creates first. The workload is one as the API server stores it,
 // with its defaults; an object of another kind has no children. Objects share what did not change.
 func Children(stored map[string]any) []Child {
-	w := named(stored)
+	w := withGeneratedName(stored)
 	of := children[w.Kind().GroupKind()]
 	if of == nil || w.Metadata().Text("deletionTimestamp") != "" {
 		return nil
@@ -76,8 +76,8 @@ func Children(stored map[string]any) []Child {
 	return all
 }
 
-// named returns a workload with the name that it has once it is created.
-func named(w tree.Object) tree.Object {
+// withGeneratedName returns a workload with the name that it has once it is created.
+func withGeneratedName(w tree.Object) tree.Object {
 	base := w.Metadata().Text("generateName")
 	if w.Name() != "" || base == "" {
 		return w
@@ -90,12 +90,12 @@ func named(w tree.Object) tree.Object {
 func ownerReference(o tree.Object) map[string]any {
 	return map[string]any{
 		"apiVersion": o.Text("apiVersion"), "kind": o.Text("kind"), "name": o.Name(),
-		"uid":        cmp.Or(o.Metadata().Text("uid"), madeUp(o)),
+		"uid":        cmp.Or(o.Metadata().Text("uid"), madeUpUID(o)),
 		"controller": true, "blockOwnerDeletion": true,
 	}
 }
 
-func madeUp(o tree.Object) string {
+func madeUpUID(o tree.Object) string {
 	return uuid.NewSHA1(uuid.NameSpaceOID, []byte(o.Kind().String()+" "+o.Path())).String()
 }
 

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Plain returns the value of a plain scalar as YAML 1.1 has it: nil, bool, int64, float64 or string, as
+// DecodePlain returns the value of a plain scalar as YAML 1.1 has it: nil, bool, int64, float64 or string, as
 // go.yaml.in/yaml/v2 v2.4.4 resolve.go: resolve, followed by the way through JSON that sigs.k8s.io/yaml takes
 // (integers beyond int64 become float64, floats without fraction int64). Infinite numbers and NaN are returned
 // as float64; JSON has no place for them.
-func Plain(s string) any {
+func DecodePlain(s string) any {
 	if s == "" {
 		return nil
 	}
@@ -44,7 +44,7 @@ func Plain(s string) any {
 	return s
 }
 
-// plainNumber is Plain for text that starts with a digit or a sign.
+// plainNumber is DecodePlain for text that starts with a digit or a sign.
 func plainNumber(s string) any {
 	if digits := len(s); s[0] >= '1' && digits < 19 && isDigits(s) {
 		var n int64

@@ -81,12 +81,12 @@ func (b *Scanner) blankAt(i int) bool {
 	return i >= len(b.text) || b.text[i] == ' ' || b.text[i] == '\n'
 }
 
-// atEntry reports whether a sequence entry starts at pos.
-func (b *Scanner) atEntry() bool { return b.text[b.pos] == '-' && b.blankAt(b.pos+1) }
+// isAtEntry reports whether a sequence entry starts at pos.
+func (b *Scanner) isAtEntry() bool { return b.text[b.pos] == '-' && b.blankAt(b.pos+1) }
 
 // node decodes the mapping or sequence that starts at pos.
 func (b *Scanner) node() (any, bool) {
-	if b.atEntry() {
+	if b.isAtEntry() {
 		return b.sequence()
 	}
 	key, found, ok := b.key()
@@ -118,7 +118,7 @@ func (b *Scanner) mapping(key string) (any, bool) {
 			b.depth--
 			return m, true
 		}
-		if b.col > col || b.atEntry() {
+		if b.col > col || b.isAtEntry() {
 			return nil, false
 		}
 		var found bool
@@ -144,7 +144,7 @@ func (b *Scanner) sequence() (any, bool) {
 			return nil, false
 		}
 		list = append(list, v)
-		if b.col < col || b.col == col && !b.atEntry() {
+		if b.col < col || b.col == col && !b.isAtEntry() {
 			b.depth--
 			return list, true
 		}
@@ -177,7 +177,7 @@ func (b *Scanner) key() (key string, found, ok bool) {
 		}
 		key = b.text[start:end]
 		if len(key) <= 5 || c <= '9' {
-			if _, text := Plain(key).(string); !text {
+			if _, text := DecodePlain(key).(string); !text {
 				return "", false, false
 			}
 		}
@@ -227,13 +227,13 @@ func (b *Scanner) value(col int, entry bool) (any, bool) {
 		if !b.next() {
 			return nil, false
 		}
-		if b.col > col || b.col == col && !entry && b.atEntry() {
+		if b.col > col || b.col == col && !entry && b.isAtEntry() {
 			return b.node()
 		}
 		return nil, true
 	}
 	if entry {
-		if b.atEntry() {
+		if b.isAtEntry() {
 			b.col = b.pos - b.line
 			return b.sequence()
 		}
@@ -258,7 +258,7 @@ func (b *Scanner) value(col int, entry bool) (any, bool) {
 	case '[', '{':
 		v, ok = b.flow()
 	default:
-		v, ok = b.plain()
+		v, ok = b.decodePlain()
 	}
 	return v, ok && b.rest() && b.next() && b.col <= col
 }
@@ -276,8 +276,8 @@ func (b *Scanner) rest() bool {
 	return true
 }
 
-// plain decodes a plain scalar up to the end of the line or a comment.
-func (b *Scanner) plain() (any, bool) {
+// decodePlain decodes a plain scalar up to the end of the line or a comment.
+func (b *Scanner) decodePlain() (any, bool) {
 	switch c := b.text[b.pos]; c {
 	case '-':
 		if b.blankAt(b.pos + 1) {
@@ -315,11 +315,11 @@ func (b *Scanner) plain() (any, bool) {
 		return nil, false
 	}
 	b.pos += len(s)
-	return Finite(Plain(s))
+	return CheckFinite(DecodePlain(s))
 }
 
-// Finite refuses numbers that JSON cannot hold.
-func Finite(v any) (any, bool) {
+// CheckFinite refuses numbers that JSON cannot hold.
+func CheckFinite(v any) (any, bool) {
 	if f, ok := v.(float64); ok && (math.IsInf(f, 0) || math.IsNaN(f)) {
 		return nil, false
 	}
@@ -572,7 +572,7 @@ func (b *Scanner) flowScalar() (any, bool) {
 			return nil, false
 		}
 		b.pos = end
-		return Finite(Plain(b.text[start:end]))
+		return CheckFinite(DecodePlain(b.text[start:end]))
 	}
 	return nil, false
 }

@@ -91,10 +91,10 @@ func TestFeatures(t *testing.T) {
 			t.Fatal(err)
 		}
 		typ := r.Type(kind("apps/v1", "StatefulSet"))
-		if typ.Without("MaxUnavailableStatefulSet") != off {
+		if typ.LacksFeature("MaxUnavailableStatefulSet") != off {
 			t.Errorf("%s: MaxUnavailableStatefulSet off is %t", minor, !off)
 		}
-		if !typ.Without("CoordinatedLeaderElection") && minor != "1.30" || typ.Without("APIServerIdentity") {
+		if !typ.LacksFeature("CoordinatedLeaderElection") && minor != "1.30" || typ.LacksFeature("APIServerIdentity") {
 			t.Errorf("%s: features are not read", minor)
 		}
 	}

@@ -15,7 +15,7 @@ func ExampleRegistry() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(minor, registry.Served(schema.GroupKind{Group: "admissionregistration.k8s.io",
+		fmt.Println(minor, registry.ServedVersions(schema.GroupKind{Group: "admissionregistration.k8s.io",
 			Kind: "MutatingAdmissionPolicy"}))
 	}
 	// Output:

@@ -54,7 +54,7 @@ func main() {
 }
 
 func run(file string) error {
-	minor, err := linked()
+	minor, err := linkedMinor()
 	if err != nil {
 		return err
 	}
@@ -83,8 +83,8 @@ func run(file string) error {
 	return os.WriteFile(file, out.Bytes(), 0o644)
 }
 
-// linked is the minor of the k8s.io/apiserver that is linked into this program, such as "1.33".
-func linked() (string, error) {
+// linkedMinor is the minor of the k8s.io/apiserver that is linked into this program, such as "1.33".
+func linkedMinor() (string, error) {
 	info, ok := debug.ReadBuildInfo()
 	if ok {
 		for _, m := range info.Deps {

@@ -42,7 +42,7 @@ type module struct{ Path, Version, Dir string }
 
 // notices returns the text of the file. Equal licence texts are printed once, below the modules that share them.
 func notices(root string) ([]byte, error) {
-	modules, err := linked(root)
+	modules, err := linkedModules(root)
 	if err != nil {
 		return nil, err
 	}
@@ -89,8 +89,8 @@ func notices(root string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// linked returns the modules that the programs under cmd link on any platform, sorted by path.
-func linked(root string) ([]module, error) {
+// linkedModules returns the modules that the programs under cmd link on any platform, sorted by path.
+func linkedModules(root string) ([]module, error) {
 	found := map[string]module{}
 	for _, platform := range platforms {
 		system, machine, _ := strings.Cut(platform, "/")

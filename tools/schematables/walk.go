@@ -118,7 +118,7 @@ func (w *walk) addAnnotations() error {
 		reflect.TypeFor[autoscalingv1.MetricSpec](), reflect.TypeFor[autoscalingv1.MetricStatus](),
 		reflect.TypeFor[autoscalingv1.HorizontalPodAutoscalerCondition](),
 	} {
-		if err := w.named(t); err != nil {
+		if err := w.addNamed(t); err != nil {
 			return err
 		}
 	}
@@ -130,10 +130,10 @@ func (w *walk) addKinds(g *group, known map[string]reflect.Type, keep func(refle
 		if !keep(t) {
 			continue
 		}
-		if err := w.named(t); err != nil {
+		if err := w.addNamed(t); err != nil {
 			return fmt.Errorf("%s %s: %w", g.GroupVersion, name, err)
 		}
-		g.kinds = append(g.kinds, kind{name: name, typ: qualified(t)})
+		g.kinds = append(g.kinds, kind{name: name, typ: qualifiedName(t)})
 	}
 	slices.SortFunc(g.kinds, func(a, b kind) int { return strings.Compare(a.name, b.name) })
 	for _, r := range g.resources {
@@ -156,8 +156,8 @@ func (w *walk) checkKind(gv schema.GroupVersion, kind string) error {
 	return nil
 }
 
-// named adds a struct or union and everything it reaches.
-func (w *walk) named(t reflect.Type) error {
+// addNamed adds a struct or union and everything it reaches.
+func (w *walk) addNamed(t reflect.Type) error {
 	if w.types[t] != nil {
 		return nil
 	}
@@ -308,9 +308,9 @@ func (w *walk) expr(t reflect.Type, def *definition) (string, error) {
 		return leaf, nil
 	}
 	if unions[t] != nil {
-		return qualified(t), w.named(t)
+		return qualifiedName(t), w.addNamed(t)
 	}
-	expr, err := w.plain(t, def)
+	expr, err := w.plainType(t, def)
 	if name := t.String(); name != plainName(t) {
 		return name + "=" + expr, err
 	}
@@ -332,8 +332,8 @@ func plainName(t reflect.Type) string {
 	return t.Kind().String()
 }
 
-// plain returns how the tables write a type whatever its name is.
-func (w *walk) plain(t reflect.Type, def *definition) (string, error) {
+// plainType returns how the tables write a type whatever its name is.
+func (w *walk) plainType(t reflect.Type, def *definition) (string, error) {
 	if t.Kind() != reflect.Struct && marshals(t) {
 		return "", fmt.Errorf("%s has a JSON form of its own that the tables do not know", t)
 	}
@@ -361,7 +361,7 @@ func (w *walk) plain(t reflect.Type, def *definition) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		elem, err := w.expr(t.Elem(), or(def.Items))
+		elem, err := w.expr(t.Elem(), definitionOrEmpty(def.Items))
 		return "[]" + rule + elem, err
 	case reflect.Map:
 		if t.Key().Kind() != reflect.String {
@@ -375,23 +375,23 @@ func (w *walk) plain(t reflect.Type, def *definition) (string, error) {
 		if atomic {
 			rule = "map! "
 		}
-		elem, err := w.expr(t.Elem(), or(def.AdditionalProperties))
+		elem, err := w.expr(t.Elem(), definitionOrEmpty(def.AdditionalProperties))
 		return rule + elem, err
 	case reflect.Struct:
-		return qualified(t), w.named(t)
+		return qualifiedName(t), w.addNamed(t)
 	}
 	return "", fmt.Errorf("the tables cannot say %s", t)
 }
 
-func or(d *definition) *definition {
+func definitionOrEmpty(d *definition) *definition {
 	if d == nil {
 		return &definition{}
 	}
 	return d
 }
 
-// qualified returns the full name of a type.
-func qualified(t reflect.Type) string { return t.PkgPath() + "." + t.Name() }
+// qualifiedName returns the full name of a type.
+func qualifiedName(t reflect.Type) string { return t.PkgPath() + "." + t.Name() }
 
 // checkComplete reports documented types that no kind reached.
 func (w *walk) checkComplete() error {

@@ -33,8 +33,8 @@ func (r *Reason) Field() string {
 	return best
 }
 
-// Of returns why an evaluation came to its value. Variables are the evaluations of variables before it.
-func Of(e explain.Evaluation, variables []explain.Evaluation) Reason {
+// ReasonOf returns why an evaluation came to its value. Variables are the evaluations of variables before it.
+func ReasonOf(e explain.Evaluation, variables []explain.Evaluation) Reason {
 	r := Reason{Expr: e.Expr, Values: values(e, variables)}
 	r.From, r.To = e.Decisive()
 	if _, failed := e.Result(); !failed {
@@ -179,7 +179,7 @@ func Reasons(
 					variables = append(variables, before)
 				}
 			}
-			all[i] = Of(e, variables)
+			all[i] = ReasonOf(e, variables)
 			next[p] = at + 1
 			break
 		}

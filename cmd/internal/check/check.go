@@ -107,7 +107,7 @@ type Input struct {
 // Run returns what the analyzers find, in the order of files and lines. The error is of an input for which nothing can
 // be said, or the end of the context.
 func Run(ctx context.Context, in Input, analyzers ...*Analyzer) ([]Diagnostic, error) {
-	envs, err := celenv.New(in.KubeVersion, quirks.Of(in.KubeVersion))
+	envs, err := celenv.New(in.KubeVersion, quirks.SetOf(in.KubeVersion))
 	if err != nil {
 		return nil, err
 	}
@@ -170,24 +170,24 @@ func (p *pass) report(d Diagnostic) {
 // fix adds a change of the object to what was reported last.
 func (p *pass) fix(change func(map[string]any)) { p.found[len(p.found)-1].Fix = &Fix{Object: change} }
 
-// atField reports a problem at a field of a policy.
-func (p *pass) atField(pol *policy.Policy, path, suggestion, format string, args ...any) {
+// reportField reports a problem at a field of a policy.
+func (p *pass) reportField(pol *policy.Policy, path, suggestion, format string, args ...any) {
 	p.report(Diagnostic{
 		Message: fmt.Sprintf(format, args...), Suggestion: suggestion, Ref: pol.Ref(), Field: path,
 		Position: pol.Locate(&field.Error{Field: path}),
 	})
 }
 
-// atBinding reports a problem at a field of a binding.
-func (p *pass) atBinding(b *policy.Binding, path, suggestion, format string, args ...any) {
+// reportBinding reports a problem at a field of a binding.
+func (p *pass) reportBinding(b *policy.Binding, path, suggestion, format string, args ...any) {
 	p.report(Diagnostic{
 		Message: fmt.Sprintf(format, args...), Suggestion: suggestion, Ref: b.Ref(), Field: path,
 		Position: b.Locate(&field.Error{Field: path}),
 	})
 }
 
-// in is the diagnostic of the bytes from..to of an expression.
-func in(pol *policy.Policy, e policy.Expr, from, to int) Diagnostic {
+// diagnosticIn is the diagnostic of the bytes from..to of an expression.
+func diagnosticIn(pol *policy.Policy, e policy.Expr, from, to int) Diagnostic {
 	return Diagnostic{
 		Ref: pol.Ref(), Field: e.Field, Expr: e, From: from, To: to,
 		Position: placeIn(pol, e, from),

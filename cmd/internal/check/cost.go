@@ -28,7 +28,7 @@ budget, and a note where only the estimate does: for lists and maps of 32 items 
 check --measure shows both for all budgets. Two nested loops over one list cost the square of its length.`,
 		Before: "expression: object.spec.containers.all(a, object.spec.containers.all(b, object.spec.containers.all(c, …)))",
 		After:  "variables:\n- name: names\n  expression: object.spec.containers.map(c, c.name)\n…\nexpression: object.spec.containers.all(c, c.name in variables.names)",
-		run:    overBudget,
+		run:    findOverBudget,
 	},
 	{
 		Code: "CG701", Name: "oldest-minor", Severity: Note,
@@ -65,7 +65,7 @@ type Cost struct {
 
 // Measure measures policies. The error is of an input for which nothing can be said, or the end of the context.
 func Measure(ctx context.Context, in Input) ([]Measurement, error) {
-	envs, err := celenv.New(in.KubeVersion, quirks.Of(in.KubeVersion))
+	envs, err := celenv.New(in.KubeVersion, quirks.SetOf(in.KubeVersion))
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (s *subject) measure(f *facts) Measurement { return s.try(f).measurement }
 // measureAll finds that out.
 func (s *subject) measureAll(f *facts) Measurement {
 	m := Measurement{Kind: f.Kind, Name: f.Name}
-	m.Oldest, m.Field, m.Why = s.oldest(f)
+	m.Oldest, m.Field, m.Why = s.findOldest(f)
 	if minor, ok := withdrawn[versionedKind(f)]; ok && m.Oldest != "" {
 		m.Newest = fmt.Sprintf("1.%d", minor-1)
 		if oldest := introduced[versionedKind(f)]; len(m.Oldest) == len("1.00") && m.Oldest > m.Newest {
@@ -125,8 +125,8 @@ func (single estimates) add(e *expression, env *cel.Env, tree *cel.Ast) {
 	}
 }
 
-// worst adds the estimates up by budget and returns, for each budget, these or others, if those are more.
-func (single estimates) worst(f *facts, others []Cost) []Cost {
+// worstOf adds the estimates up by budget and returns, for each budget, these or others, if those are more.
+func (single estimates) worstOf(f *facts, others []Cost) []Cost {
 	var of []Cost
 	largest := map[string]int64{}
 	for _, e := range f.exprs {
@@ -224,14 +224,14 @@ func (s *subject) observe(f *facts, costs []Cost) (slow bool) {
 	return slow
 }
 
-func overBudget(p *pass) {
+func findOverBudget(p *pass) {
 	for _, f := range p.facts {
 		for _, c := range p.measure(f).Costs {
 			i := slices.IndexFunc(f.exprs, func(e *expression) bool { return e.Field == c.field })
 			if i < 0 {
 				continue
 			}
-			d := in(f.Policy, f.exprs[i].Expr, 0, len(f.exprs[i].Src))
+			d := diagnosticIn(f.Policy, f.exprs[i].Expr, 0, len(f.exprs[i].Src))
 			switch {
 			case c.Exceeded != "":
 				d.Message = fmt.Sprintf("an object with lists of %d items costs more than the server allows",
@@ -276,8 +276,8 @@ func versionedKind(f *facts) string {
 	return string(f.Kind) + " " + f.APIVersion[strings.LastIndexByte(f.APIVersion, '/')+1:]
 }
 
-// oldest finds the oldest minor on which a policy compiles, and what keeps it from the one before.
-func (s *subject) oldest(f *facts) (minor, blamed, why string) {
+// findOldest finds the oldest minor on which a policy compiles, and what keeps it from the one before.
+func (s *subject) findOldest(f *facts) (minor, blamed, why string) {
 	refused := func(n int) (field, message string) {
 		envs, err := s.older[n]()
 		if err != nil {
@@ -314,7 +314,7 @@ func environmentsBefore(kubeVersion string) []func() (*celenv.Set, error) {
 	all := make([]func() (*celenv.Set, error), newest)
 	for n := range all {
 		version := fmt.Sprintf("1.%d", n)
-		all[n] = sync.OnceValues(func() (*celenv.Set, error) { return celenv.New(version, quirks.Of(version)) })
+		all[n] = sync.OnceValues(func() (*celenv.Set, error) { return celenv.New(version, quirks.SetOf(version)) })
 	}
 	return all
 }
@@ -329,7 +329,7 @@ func oldestMinor(p *pass) {
 		if i < 0 {
 			continue // its kind and version say so
 		}
-		d := in(f.Policy, f.exprs[i].Expr, 0, len(f.exprs[i].Src))
+		d := diagnosticIn(f.Policy, f.exprs[i].Expr, 0, len(f.exprs[i].Src))
 		d.Message = fmt.Sprintf("the oldest Kubernetes that takes the policy is %s", m.Oldest)
 		if found := wording.Problems(m.Why); len(found) > 0 {
 			d.Message += ": before, " + found[0].Message

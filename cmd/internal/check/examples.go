@@ -91,7 +91,7 @@ func Examples(ctx context.Context, in Input) ([]Example, []map[string]any, error
 
 // boundPolicies returns the policies that have a binding, and the subject that they are of.
 func boundPolicies(ctx context.Context, in Input) (*subject, []*facts, error) {
-	envs, err := celenv.New(in.KubeVersion, quirks.Of(in.KubeVersion))
+	envs, err := celenv.New(in.KubeVersion, quirks.SetOf(in.KubeVersion))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -18,7 +18,7 @@ type ignored struct {
 	line   string
 }
 
-func ignoredBy(annotations map[string]string) []ignored {
+func parseIgnored(annotations map[string]string) []ignored {
 	var all []ignored
 	for line := range strings.Lines(annotations[IgnoreAnnotation]) {
 		line = strings.TrimSpace(line)
@@ -46,7 +46,7 @@ func (s *subject) ignore(all []Diagnostic) {
 	}
 	for i := range all {
 		d := &all[i]
-		for _, by := range ignoredBy(annotations[d.Ref]) {
+		for _, by := range parseIgnored(annotations[d.Ref]) {
 			if by.reason != "" && slices.Contains(by.codes, d.Code) {
 				d.Ignored = by.reason
 			}

@@ -37,7 +37,7 @@ the object (this is a note then), but never if a match condition was false the f
 computed twice. With Never the same happens when objects are updated, if the policy matches UPDATE.`,
 		Before: "reinvocationPolicy: IfNeeded\n…\nexpression: \"[JSONPatch{op: 'add', path: '/spec/tolerations/-', value: {'key': 'a'}}]\"",
 		After:  "expression: >-\n  object.spec.tolerations.exists(t, t.key == 'a') ? []\n  : [JSONPatch{op: 'add', path: '/spec/tolerations/-', value: {'key': 'a'}}]",
-		run:    notIdempotent,
+		run:    findNotIdempotent,
 	},
 	{
 		Code: "CG404", Name: "order-changes-result", Severity: Warning,
@@ -61,12 +61,12 @@ kinds and the fields that the policies read and write. The example is an object 
 is meant. An order that names no mutating policy in force, or contradicts another one, is an error: it is left out. celgate check --order shows the whole order with its reasons.`,
 		Before: "spec:\n  order: {after: [lables.example.com]}",
 		After:  "spec:\n  order: {after: [labels.example.com]}",
-		run:    noOrder,
+		run:    findUnordered,
 	},
 }
 
-// noOrder finds policies of the dialect that are in no order.
-func noOrder(p *pass) {
+// findUnordered finds policies of the dialect that are in no order.
+func findUnordered(p *pass) {
 	if !slices.ContainsFunc(p.facts, func(f *facts) bool { return f.Kind == policy.Admission && f.Mutates() }) {
 		return
 	}
@@ -141,8 +141,8 @@ func (f *facts) meets(other *facts) bool {
 	})
 }
 
-// selective reports that a policy matches only some of the objects of its kinds.
-func (f *facts) selective() bool {
+// isSelective reports that a policy matches only some of the objects of its kinds.
+func (f *facts) isSelective() bool {
 	if len(f.MatchConditions) > 0 {
 		return true
 	}
@@ -179,7 +179,7 @@ func sameField(p *pass) {
 						continue
 					}
 					seen[w.Path] = true
-					d := f.at(w.e, w.ID)
+					d := f.diagnosticAt(w.e, w.ID)
 					d.Message = fmt.Sprintf("%s writes %s too: the server's random order decides which value stays",
 						other.Name, w.Path)
 					if f.Kind == policy.Admission {
@@ -187,7 +187,7 @@ func sameField(p *pass) {
 							w.Path)
 					}
 					d.Suggestion = "write it in one policy, or keep them apart by match conditions"
-					if f.selective() || other.selective() || proved {
+					if f.isSelective() || other.isSelective() || proved {
 						d.Severity = Note
 					}
 					p.report(d)
@@ -222,15 +222,15 @@ func orderDependent(p *pass) {
 						continue
 					}
 					for _, w := range other.writes() {
-						if !w.Path.Any().Contains(r.Path) || reported[r.Path] {
+						if !w.Path.Generalize().Contains(r.Path) || reported[r.Path] {
 							continue
 						}
 						reported[r.Path] = true
-						d := f.at(e, r.ID)
+						d := f.diagnosticAt(e, r.ID)
 						d.Message = fmt.Sprintf("%s is written by %s, before or after it is read here", r.Path,
 							other.Name)
 						d.Suggestion = "do both in one policy"
-						if f.Reinvocation == policy.IfNeeded || f.selective() || other.selective() || proved {
+						if f.Reinvocation == policy.IfNeeded || f.isSelective() || other.isSelective() || proved {
 							d.Severity = Note
 						}
 						p.report(d)
@@ -241,7 +241,7 @@ func orderDependent(p *pass) {
 	}
 }
 
-func notIdempotent(p *pass) {
+func findNotIdempotent(p *pass) {
 	for _, f := range p.facts {
 		if !f.Mutates() || f.Reinvocation != policy.IfNeeded && !f.operations()["UPDATE"] {
 			continue // it runs once in the life of an object
@@ -254,14 +254,14 @@ func notIdempotent(p *pass) {
 				if f.looksAt(w.e, list) || appendsToSet(w.e)[w.ID] || f.undoes(w.e) && found == nil {
 					continue
 				}
-				d := f.at(w.e, w.ID)
+				d := f.diagnosticAt(w.e, w.ID)
 				d.Message = fmt.Sprintf("a second run appends to %s again",
 					strings.TrimPrefix(list.String(), "object."))
 				d.Suggestion = "ask first whether the item is already there"
 				found.show(&d, w.e)
 				p.report(d)
-			case w.Value != nil && computes(w.e, w.Value, w.Path.Any()):
-				d := f.at(w.e, w.ID)
+			case w.Value != nil && computes(w.e, w.Value, w.Path.Generalize()):
+				d := f.diagnosticAt(w.e, w.ID)
 				d.Message = fmt.Sprintf("%s is computed from itself: a second run changes it again",
 					strings.TrimPrefix(w.Path.String(), "object."))
 				d.Suggestion = "ask in a match condition whether it is already done"
@@ -277,7 +277,7 @@ func notIdempotent(p *pass) {
 		}
 		for e := range f.parsedExpressions() {
 			if e.Field == found.mutation.Expr.Field {
-				d := in(f.Policy, e.Expr, 0, len(e.Src))
+				d := diagnosticIn(f.Policy, e.Expr, 0, len(e.Src))
 				d.Message, d.Suggestion = "a second run changes the object again",
 					"ask first, in the expression or in a match condition, whether it is already done"
 				found.show(&d, e)
@@ -329,11 +329,11 @@ func appendsToSet(e *expression) map[int64]bool {
 func (f *facts) undoes(e *expression) bool {
 	var paths []effects.Path
 	for _, w := range f.writes() {
-		paths = append(paths, w.Path.Any())
+		paths = append(paths, w.Path.Generalize())
 	}
 	looks := func(e *expression) bool {
 		return slices.ContainsFunc(e.reads.List, func(r effects.Read) bool {
-			at := r.Path.Any()
+			at := r.Path.Generalize()
 			return at.Root == "object" && at.Steps != "" && slices.ContainsFunc(paths, func(p effects.Path) bool {
 				return p.Contains(at) || at.Contains(p) && (r.Test || r.Safe)
 			})
@@ -373,7 +373,7 @@ func (p *pass) disorder(a, b *facts) []string {
 	example, known := p.disorders[pair]
 	if !known {
 		if len(p.disorders) < mostPairs && (a.touches(b) || b.touches(a)) {
-			example = p.bothOrders(a, b)
+			example = p.tryBothOrders(a, b)
 		}
 		p.disorders[pair] = example
 	}
@@ -386,9 +386,9 @@ func (f *facts) touches(other *facts) bool {
 		if !w.Exact {
 			return true
 		}
-		path := w.Path.Any()
+		path := w.Path.Generalize()
 		for _, o := range f.writes() {
-			if q := o.Path.Any(); !o.Exact || q.Contains(path) || path.Contains(q) {
+			if q := o.Path.Generalize(); !o.Exact || q.Contains(path) || path.Contains(q) {
 				return true
 			}
 		}
@@ -420,7 +420,7 @@ func orderMatters(p *pass) {
 			j := slices.IndexFunc(f.exprs, func(e *expression) bool {
 				return e.Use.Mutates()
 			})
-			d := in(f.Policy, f.exprs[j].Expr, 0, len(f.exprs[j].Src))
+			d := diagnosticIn(f.Policy, f.exprs[j].Expr, 0, len(f.exprs[j].Src))
 			d.Message = fmt.Sprintf("the result depends on whether %s or %s is asked first, which is random",
 				other.Name, f.Name)
 			d.Suggestion = "do both in one policy, or let neither look at what the other writes"
@@ -446,7 +446,7 @@ func twoVersions(p *pass) {
 				if j < 0 || slices.ContainsFunc(other.targets, func(o target) bool { return o.kind == t.kind }) {
 					continue
 				}
-				p.atField(f.Policy, "spec.matchConstraints.resourceRules", "name the same versions in both policies",
+				p.reportField(f.Policy, "spec.matchConstraints.resourceRules", "name the same versions in both policies",
 					"%s sees %s as %s and this policy as %s: of two copies that are changed the server keeps one",
 					other.Name, t.resource.Resource, other.targets[j].resource.Version, t.resource.Version)
 				break

@@ -26,7 +26,7 @@ what one expression may cost. Requests then end with a timeout. It is told where
 				if i < 0 || worst.Exceeded != "" { // CG601 has said more
 					continue
 				}
-				d := in(f.Policy, f.exprs[i].Expr, 0, len(f.exprs[i].Src))
+				d := diagnosticIn(f.Policy, f.exprs[i].Expr, 0, len(f.exprs[i].Src))
 				d.Message = "a loop of more than 15,000 iterations takes the server seconds or minutes"
 				d.Suggestion = "loop over what the object has instead of over a range of numbers"
 				p.report(d)

@@ -108,7 +108,7 @@ them cannot be the value of a JSON patch: "could not marshal to JSON". Scalars c
 					}
 					for _, w := range effects.PatchOperations(e.ast.Expr()) {
 						if w.Op == "test" {
-							d := f.at(e, w.ID)
+							d := f.diagnosticAt(e, w.ID)
 							d.Message, d.Suggestion = "if the test fails, the whole patch is dropped without an error",
 								"decide in the expression: condition ? [JSONPatch{…}] : []"
 							p.report(d)
@@ -125,7 +125,7 @@ them cannot be the value of a JSON patch: "could not marshal to JSON". Scalars c
 belong at its place, an operation that does not exist, a value that the field does not take. It is a warning where the mutation writes nothing at all. What other checks of mutations find is not reported twice.`,
 		Before: "expression: \"[JSONPatch{op: 'ad', path: '/spec/replicas', value: 3}]\"",
 		After:  "expression: \"[JSONPatch{op: 'add', path: '/spec/replicas', value: 3}]\"",
-		run:    withoutEffect,
+		run:    findWithoutEffect,
 	},
 	{
 		Code: "CG212", Name: "scope-without-values", Severity: Error,
@@ -153,7 +153,7 @@ func scopesWithoutValues(p *pass) {
 			if len(s.Paths) == 0 || len(f.targets) == 0 {
 				continue
 			}
-			d, found := in(f.Policy, written[i], 0, len(s.Text)), false
+			d, found := diagnosticIn(f.Policy, written[i], 0, len(s.Text)), false
 			for _, t := range f.targets {
 				for _, steps := range s.Paths {
 					at, known := typed.Follow(t.typ, steps)
@@ -180,27 +180,27 @@ func scopesWithoutValues(p *pass) {
 // enoughRuns is on how many made objects a mutation has to run before its results say something.
 const enoughRuns = 8
 
-// withoutEffect finds mutations that change none of the objects that are made: their patch cannot be applied, or all of
+// findWithoutEffect finds mutations that change none of the objects that are made: their patch cannot be applied, or all of
 // its text is known and it is empty. Errors of expressions do not count, since they may be due to what was made.
-func withoutEffect(p *pass) {
+func findWithoutEffect(p *pass) {
 	for _, f := range p.facts {
 		if !f.Mutates() {
 			continue
 		}
 		for e := range f.parsedExpressions() {
-			if !e.Use.Mutates() || p.slipped(f, e) {
+			if !e.Use.Mutates() || p.hasSlip(f, e) {
 				continue
 			}
 			runs := p.try(f).mutations[e.Field]
 			if runs == nil || runs.count < enoughRuns {
 				continue
 			}
-			d := in(f.Policy, e.Expr, 0, len(e.Src))
+			d := diagnosticIn(f.Policy, e.Expr, 0, len(e.Src))
 			switch {
 			case runs.failed == runs.count:
 				d.Message = "the mutation failed on all objects that were made: " + runs.message
 				d.Suggestion = "celgate apply shows what it does to an object of yours"
-			case runs.changed == 0 && runs.failed == 0 && empty(e.ast.Expr()):
+			case runs.changed == 0 && runs.failed == 0 && isEmptyMutation(e.ast.Expr()):
 				d.Severity = Warning
 				d.Message, d.Suggestion = "the mutation changes nothing", "write the fields that it sets, or remove it"
 			default:
@@ -211,9 +211,9 @@ func withoutEffect(p *pass) {
 	}
 }
 
-// slipped reports that another check has found an error in a mutation for all kinds.
-func (p *pass) slipped(f *facts, e *expression) bool {
-	typing := p.typing(f)[e]
+// hasSlip reports that another check has found an error in a mutation for all kinds.
+func (p *pass) hasSlip(f *facts, e *expression) bool {
+	typing := p.typingsOf(f)[e]
 	for s, kinds := range p.slips(f, e) {
 		if s.Class != typed.MissingKey && !s.Doubtful && !typing.unknown && len(kinds) == typing.checked {
 			return true
@@ -222,8 +222,8 @@ func (p *pass) slipped(f *facts, e *expression) bool {
 	return len(typing.untyped) > 0
 }
 
-// empty reports a mutation that writes nothing, whatever the object.
-func empty(e ast.Expr) bool {
+// isEmptyMutation reports a mutation that writes nothing, whatever the object.
+func isEmptyMutation(e ast.Expr) bool {
 	switch e.Kind() {
 	case ast.ListKind:
 		return e.AsList().Size() == 0
@@ -232,7 +232,7 @@ func empty(e ast.Expr) bool {
 			v := f.AsStructField().Value()
 			return v.Kind() != ast.StructKind &&
 				(v.Kind() != ast.CallKind || effects.Function(v.AsCall()) != "optional.none") ||
-				!empty(v) && v.Kind() == ast.StructKind
+				!isEmptyMutation(v) && v.Kind() == ast.StructKind
 		})
 	}
 	return false
@@ -244,7 +244,7 @@ func applyToSubresource(p *pass) {
 			func(t target) bool { return t.subresource == "" || p.Types.ResourceFor(t.kind) != nil })
 		for e := range f.parsedExpressions() {
 			if none && e.Use == policy.UseApplyConfiguration {
-				d := in(f.Policy, e.Expr, 0, len(e.Src))
+				d := diagnosticIn(f.Policy, e.Expr, 0, len(e.Src))
 				d.Message = fmt.Sprintf("%s of %s/%s has no schema: an ApplyConfiguration always fails",
 					f.targets[0].kind.Kind, f.targets[0].resource.Resource, f.targets[0].subresource)
 				d.Suggestion = "use a JSON patch"
@@ -255,7 +255,7 @@ func applyToSubresource(p *pass) {
 }
 
 func copiedValues(p *pass) {
-	if !quirks.Of(p.KubeVersion).Has(quirks.PatchReflectedValue) {
+	if !quirks.SetOf(p.KubeVersion).Has(quirks.PatchReflectedValue) {
 		return
 	}
 	for _, f := range p.facts {
@@ -286,7 +286,7 @@ func copiedValues(p *pass) {
 					switch at := typed.Locate(t, path.Split()); {
 					case at.Type == nil:
 					case at.Type.Kind == shape.Map, at.Type.Kind == shape.List, at.Type.Kind == shape.Struct:
-						d := f.at(e, w.Value.ID())
+						d := f.diagnosticAt(e, w.Value.ID())
 						d.Message = fmt.Sprintf("%s cannot be the value of a JSON patch", path)
 						if path.Root != "params" && path.Root != "namespaceObject" {
 							d.Message += " in a policy with match conditions"
@@ -313,15 +313,15 @@ func mutationProblems(code string) func(*pass) {
 		for _, f := range p.facts {
 			for e := range f.parsedExpressions() {
 				for s, kinds := range p.slips(f, e) {
-					if mutationClasses[s.Class] != code || s.Doubtful || p.typing(f)[e].unknown ||
-						len(kinds) != p.typing(f)[e].checked {
+					if mutationClasses[s.Class] != code || s.Doubtful || p.typingsOf(f)[e].unknown ||
+						len(kinds) != p.typingsOf(f)[e].checked {
 						continue
 					}
-					d := f.at(e, s.ID)
+					d := f.diagnosticAt(e, s.ID)
 					d.Message, d.Suggestion = s.Message, s.Suggestion
 					switch s.Class {
 					case typed.WrongName:
-						d.Fix = e.renaming(s)
+						d.Fix = e.renameFix(s)
 					case typed.UnknownField:
 						if s.Path != "" {
 							d.Message += " in " + s.Path + " of " + kindsText(kinds)
@@ -338,8 +338,8 @@ func mutationProblems(code string) func(*pass) {
 	}
 }
 
-// renaming gives an Object literal the name of its place; nil if the name does not stand right before the literal.
-func (e *expression) renaming(s typed.Problem) *Fix {
+// renameFix gives an Object literal the name of its place; nil if the name does not stand right before the literal.
+func (e *expression) renameFix(s typed.Problem) *Fix {
 	from, _ := e.span(s.ID)
 	switch {
 	case strings.HasPrefix(e.Src[from:], s.Name):
@@ -352,7 +352,7 @@ func (e *expression) renaming(s typed.Problem) *Fix {
 
 // slips are the problems of a mutation and the kinds for which they exist.
 func (s *subject) slips(f *facts, e *expression) map[typed.Problem][]schema.GroupVersionKind {
-	return s.typing(f)[e].slips
+	return s.typingsOf(f)[e].slips
 }
 
 // missingParents finds operations whose path may not lead anywhere.
@@ -391,7 +391,7 @@ func (p *pass) missingParent(f *facts, e *expression, w effects.Write, made []ef
 		last--
 	}
 	for n := 1; n <= last; n++ {
-		path := effects.At("object", steps[:n]...)
+		path := effects.NewPath("object", steps[:n]...)
 		if slices.ContainsFunc(made, func(m effects.Path) bool {
 			return path.Contains(m) &&
 				(n < len(steps) && m != w.Path)
@@ -400,14 +400,14 @@ func (p *pass) missingParent(f *facts, e *expression, w effects.Write, made []ef
 		}
 		var kinds []schema.GroupVersionKind
 		for _, t := range f.targets {
-			if t.typ != nil && !p.present(t.kind, path, decoded) {
+			if t.typ != nil && !p.isPresent(t.kind, path, decoded) {
 				kinds = append(kinds, t.kind)
 			}
 		}
 		if len(kinds) == 0 || len(kinds) < len(f.targets) {
 			continue
 		}
-		d := f.at(e, w.ID)
+		d := f.diagnosticAt(e, w.ID)
 		where := strings.TrimPrefix(effects.Path{Steps: path.Steps}.String(), ".")
 		d.Message = fmt.Sprintf("op %s needs %s, which may be absent", w.Op, where)
 		d.Suggestion = "ask has(" + path.String() + ") first, or use an ApplyConfiguration"

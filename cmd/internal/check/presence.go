@@ -8,7 +8,7 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// A presence is one question of [subject.present].
+// A presence is one question of [subject.isPresent].
 type presence struct {
 	kind  schema.GroupVersionKind
 	steps string
@@ -29,20 +29,20 @@ var always = map[string]bool{
 	"apiVersion": true, "kind": true, "metadata": true, "metadata\x00name": true, "metadata\x00namespace": true,
 }
 
-// present reports that every object of a kind that has the parent of a path has the path itself: it is required, is
+// isPresent reports that every object of a kind that has the parent of a path has the path itself: it is required, is
 // never left out, or has a default. An object with nothing but the parent is prepared as the server does it, and looked
 // at. What cannot be found out counts as present.
-func (s *subject) present(kind schema.GroupVersionKind, path effects.Path, as stage) bool {
+func (s *subject) isPresent(kind schema.GroupVersionKind, path effects.Path, as stage) bool {
 	question := presence{kind, path.Steps, as}
 	answer, known := s.presences[question]
 	if !known {
-		answer = s.isPresent(kind, path, as)
+		answer = s.findPresence(kind, path, as)
 		s.presences[question] = answer
 	}
 	return answer
 }
 
-func (s *subject) isPresent(kind schema.GroupVersionKind, path effects.Path, as stage) bool {
+func (s *subject) findPresence(kind schema.GroupVersionKind, path effects.Path, as stage) bool {
 	parent, last, ok := path.Parent()
 	if !ok || last == effects.Item || always[path.Steps] {
 		return true
@@ -64,7 +64,7 @@ func (s *subject) isPresent(kind schema.GroupVersionKind, path effects.Path, as 
 	if !grow(object, t, parent.Split()) {
 		return true
 	}
-	prepared, err := s.at(as, object, kind)
+	prepared, err := s.objectAt(as, object, kind)
 	if err != nil {
 		return true
 	}
@@ -76,8 +76,8 @@ func (s *subject) isPresent(kind schema.GroupVersionKind, path effects.Path, as 
 	return found
 }
 
-// at returns an object as the server has it at a stage.
-func (s *subject) at(as stage, object map[string]any, kind schema.GroupVersionKind) (map[string]any, error) {
+// objectAt returns an object as the server has it at a stage.
+func (s *subject) objectAt(as stage, object map[string]any, kind schema.GroupVersionKind) (map[string]any, error) {
 	resource := s.Types.ResourceFor(kind)
 	switch {
 	case as == stored:
@@ -90,7 +90,7 @@ func (s *subject) at(as stage, object map[string]any, kind schema.GroupVersionKi
 		}
 		result, err := prepare.Object(in)
 		in.Object, in.SharesLabels = result.Object, result.SharesLabels
-		return prepare.ForValidation(in), err
+		return prepare.PrepareValidation(in), err
 	}
 	return prepare.Normalise(object, s.Types, kind)
 }

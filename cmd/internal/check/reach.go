@@ -72,7 +72,7 @@ or deleted. Leave the kind out of the rules, or exclude the params with excludeR
 of. A warning about a Pod is heard by its controller alone. celgate apply and celgate test follow workloads to their Pods, so that CI tells; to tell whoever applies the workload, write a policy for the kinds with templates, with the action Warn, as the Pods are refused anyway.`,
 		Before: "resourceRules:\n- {apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [pods]}\n…\nexpression: object.spec.?hostNetwork != optional.of(true)",
 		After:  "# beside it, with validationActions: [Warn]\nresourceRules:\n- {apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments, statefulsets, daemonsets]}\n…\nexpression: object.spec.template.spec.?hostNetwork != optional.of(true)",
-		run:    templatesNotCovered,
+		run:    findUncoveredTemplates,
 	},
 	{
 		Code: "CG508", Name: "excluded-entirely", Severity: Warning,
@@ -80,7 +80,7 @@ of. A warning about a Pod is heard by its controller alone. celgate apply and ce
 		Text:   `A request that an exclude rule matches is not matched by the policy or binding, whatever its resourceRules say. Where the exclude rules cover every resource and operation that is included, nothing is left.`,
 		Before: "resourceRules:\n- {apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments]}\nexcludeResourceRules:\n- {apiGroups: [apps], apiVersions: ['*'], operations: ['*'], resources: ['*']}",
 		After:  "resourceRules:\n- {apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments]}",
-		run:    excludedEntirely,
+		run:    findExcluded,
 	},
 }
 
@@ -104,9 +104,9 @@ func matchesParams(p *pass) {
 				continue
 			}
 			path := fmt.Sprintf("spec.matchConstraints.resourceRules[%d]", j)
-			p.atField(f.Policy, path, "exclude "+r.Resource+", or keep the params out by a match condition",
+			p.reportField(f.Policy, path, "exclude "+r.Resource+", or keep the params out by a match condition",
 				"the rule matches %s, the kind of the policy's own params", r.Resource)
-			if f.selective() || len(rule.ResourceNames) > 0 {
+			if f.isSelective() || len(rule.ResourceNames) > 0 {
 				p.found[len(p.found)-1].Severity = Note
 			}
 			break
@@ -120,16 +120,16 @@ var templates = []struct {
 	group, resource string
 	at              effects.Path
 }{
-	{"apps", "deployments", effects.At("object", "spec", "template")},
-	{"apps", "statefulsets", effects.At("object", "spec", "template")},
-	{"apps", "daemonsets", effects.At("object", "spec", "template")},
-	{"batch", "jobs", effects.At("object", "spec", "template")},
-	{"batch", "cronjobs", effects.At("object", "spec", "jobTemplate")},
+	{"apps", "deployments", effects.NewPath("object", "spec", "template")},
+	{"apps", "statefulsets", effects.NewPath("object", "spec", "template")},
+	{"apps", "daemonsets", effects.NewPath("object", "spec", "template")},
+	{"batch", "jobs", effects.NewPath("object", "spec", "template")},
+	{"batch", "cronjobs", effects.NewPath("object", "spec", "jobTemplate")},
 }
 
-// templatesNotCovered finds policies that deny Pods, or warn about them, whose set looks at no template of some
+// findUncoveredTemplates finds policies that deny Pods, or warn about them, whose set looks at no template of some
 // workloads.
-func templatesNotCovered(p *pass) {
+func findUncoveredTemplates(p *pass) {
 	var uncovered []string
 	for _, w := range templates {
 		if !slices.ContainsFunc(p.facts, func(f *facts) bool {
@@ -153,12 +153,12 @@ func templatesNotCovered(p *pass) {
 			what = "controllers are warned by " + f.Name + " of Pods, and read no warnings"
 		}
 		if !f.Validates() || !does(policy.Deny) && !does(policy.Warn) || !f.operations()["CREATE"] ||
-			!f.readsWithin(effects.At("object", "spec")) {
+			!f.readsWithin(effects.NewPath("object", "spec")) {
 			continue
 		}
 		for i, rule := range f.MatchConstraints.ResourceRules {
 			if slices.Contains(rule.Resources, "pods") && slices.Contains(rule.APIGroups, "") {
-				p.atField(f.Policy, fmt.Sprintf("spec.matchConstraints.resourceRules[%d]", i),
+				p.reportField(f.Policy, fmt.Sprintf("spec.matchConstraints.resourceRules[%d]", i),
 					"celgate apply and test follow workloads to their Pods; a policy with the action Warn for these kinds tells who applies them",
 					"no policy of the set looks at the templates of %s: %s", strings.Join(uncovered, ", "), what)
 				break
@@ -190,7 +190,7 @@ func excludes(m *policy.MatchResources, r *schema.Resource, subresource string, 
 	return len(m.ExcludeRules) > 0
 }
 
-func excludedEntirely(p *pass) {
+func findExcluded(p *pass) {
 	for _, f := range p.facts {
 		const message, hint = "the exclude rules cover all that %s matches: nothing is left",
 			"remove the exclude rules, or name less in them"
@@ -204,19 +204,19 @@ func excludedEntirely(p *pass) {
 			continue
 		}
 		if all(f.MatchConstraints) {
-			p.atField(f.Policy, "spec.matchConstraints.excludeResourceRules", hint, message, "the policy")
+			p.reportField(f.Policy, "spec.matchConstraints.excludeResourceRules", hint, message, "the policy")
 			continue
 		}
 		for _, b := range f.bindings {
 			if b.MatchResources != nil && all(b.MatchResources) {
-				p.atBinding(b, "spec.matchResources.excludeResourceRules", hint, message, f.Name)
+				p.reportBinding(b, "spec.matchResources.excludeResourceRules", hint, message, f.Name)
 			}
 		}
 	}
 }
 
-// changeable reports a kind that a rule names and whose spec updates can change.
-func changeable(t target) bool {
+// isChangeable reports a kind that a rule names and whose spec updates can change.
+func isChangeable(t target) bool {
 	return t.named && t.subresource == "" && t.kind.Kind != "Pod" && t.kind.Kind != "Job"
 }
 
@@ -225,7 +225,7 @@ func updates(p *pass) {
 	for _, f := range p.facts {
 		ops := f.operations()
 		if !f.Validates() || !ops["CREATE"] || ops["UPDATE"] ||
-			!slices.ContainsFunc(f.targets, changeable) {
+			!slices.ContainsFunc(f.targets, isChangeable) {
 			continue
 		}
 		for e := range f.parsedExpressions() {
@@ -233,12 +233,12 @@ func updates(p *pass) {
 				continue
 			}
 			i := slices.IndexFunc(e.reads.List, func(r effects.Read) bool {
-				return effects.At("object", "spec").Contains(r.Path) && r.Path.Steps != "spec"
+				return effects.NewPath("object", "spec").Contains(r.Path) && r.Path.Steps != "spec"
 			})
 			if i < 0 {
 				continue
 			}
-			d := f.at(e, e.reads.List[i].ID)
+			d := f.diagnosticAt(e, e.reads.List[i].ID)
 			d.Message = fmt.Sprintf("an update can change %s, and the rules match no UPDATE", e.reads.List[i].Path)
 			d.Suggestion = "add UPDATE to the operations, if the API lets the field change"
 			p.report(d)
@@ -278,11 +278,11 @@ func leavesSelector(p *pass) {
 		const message, hint = "an update that changes the labels of the Namespace is matched by its new labels",
 			"leave out the selector and ask for oldObject's labels"
 		if selects(f.MatchConstraints) {
-			p.atField(f.Policy, "spec.matchConstraints.namespaceSelector", hint, message)
+			p.reportField(f.Policy, "spec.matchConstraints.namespaceSelector", hint, message)
 		}
 		for _, b := range f.bindings {
 			if selects(b.MatchResources) {
-				p.atBinding(b, "spec.matchResources.namespaceSelector", hint, message)
+				p.reportBinding(b, "spec.matchResources.namespaceSelector", hint, message)
 			}
 		}
 	}
@@ -302,7 +302,7 @@ var vital = []struct {
 func blastRadius(p *pass) {
 	for _, f := range p.facts {
 		ops := f.operations()
-		if f.FailurePolicy != policy.Fail || f.selective() || !ops["UPDATE"] || len(f.bindings) == 0 {
+		if f.FailurePolicy != policy.Fail || f.isSelective() || !ops["UPDATE"] || len(f.bindings) == 0 {
 			continue
 		}
 		for i, rule := range f.MatchConstraints.ResourceRules {
@@ -321,7 +321,7 @@ func blastRadius(p *pass) {
 				names = append(names, resourceName(r, v.subresource))
 			}
 			if len(names) > 0 {
-				p.atField(f.Policy, fmt.Sprintf("spec.matchConstraints.resourceRules[%d]", i),
+				p.reportField(f.Policy, fmt.Sprintf("spec.matchConstraints.resourceRules[%d]", i),
 					"name the resources that the policy is about, or exclude these",
 					"the rule matches %s too, with everything in kube-system, and failurePolicy is Fail: an error stops them from being written", strings.Join(names, ", "))
 			}
@@ -335,11 +335,11 @@ var writers = []struct {
 	subresource string
 	paths       []effects.Path
 }{
-	{"scale", []effects.Path{effects.At("object", "spec", "replicas")}},
-	{"ephemeralcontainers", []effects.Path{effects.At("object", "spec", "ephemeralContainers")}},
+	{"scale", []effects.Path{effects.NewPath("object", "spec", "replicas")}},
+	{"ephemeralcontainers", []effects.Path{effects.NewPath("object", "spec", "ephemeralContainers")}},
 	{"resize", []effects.Path{
-		effects.At("object", "spec", "containers", effects.Item, "resources"),
-		effects.At("object", "spec", "initContainers", effects.Item, "resources"),
+		effects.NewPath("object", "spec", "containers", effects.Item, "resources"),
+		effects.NewPath("object", "spec", "initContainers", effects.Item, "resources"),
 	}},
 }
 
@@ -373,7 +373,7 @@ func findUncovered(p *pass) {
 						continue // one of the kinds of a wildcard says it
 					}
 					wild[e.Field+w.subresource] = !t.named
-					d := f.at(e, e.reads.List[i].ID)
+					d := f.diagnosticAt(e, e.reads.List[i].ID)
 					d.Message = fmt.Sprintf("%s/%s writes %s, and no rule matches it", r.Resource, w.subresource,
 						e.reads.List[i].Path)
 					d.Suggestion = fmt.Sprintf("add the resource %s/%s to the rules", r.Resource, w.subresource)

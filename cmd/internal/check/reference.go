@@ -11,7 +11,7 @@ import (
 // Explain writes the reference of one analyzer.
 func (a *Analyzer) Explain(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s (%s)\n\n%s.\n\n%s\n", a.Code, a.Name, a.Severity, upper(a.Title), a.Text)
+	fmt.Fprintf(&b, "%s %s (%s)\n\n%s.\n\n%s\n", a.Code, a.Name, a.Severity, capitalize(a.Title), a.Text)
 	if a.Before != "" {
 		fmt.Fprintf(&b, "\nReported:\n\n%s\n\nInstead:\n\n%s\n", indent(a.Before), indent(a.After))
 	}
@@ -36,7 +36,7 @@ What ` + "`celgate check`" + ` reports. Errors and warnings make the exit status
 		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s |\n", a.Code, strings.ToLower(a.Code)+"-"+a.Name, a.Severity, a.Title)
 	}
 	for _, a := range Analyzers() {
-		fmt.Fprintf(&b, "\n## %s %s\n\n%s.\n\n%s\n", a.Code, a.Name, upper(a.Title), a.Text)
+		fmt.Fprintf(&b, "\n## %s %s\n\n%s.\n\n%s\n", a.Code, a.Name, capitalize(a.Title), a.Text)
 		if a.Before != "" {
 			fmt.Fprintf(&b, "\nReported:\n\n```yaml\n%s\n```\n\nInstead:\n\n```yaml\n%s\n```\n", a.Before, a.After)
 		}
@@ -45,6 +45,6 @@ What ` + "`celgate check`" + ` reports. Errors and warnings make the exit status
 	return err
 }
 
-func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+func capitalize(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 func indent(s string) string { return "  " + strings.ReplaceAll(s, "\n", "\n  ") }

@@ -26,7 +26,7 @@ without a binding is never evaluated.`,
 		run: func(p *pass) {
 			for _, f := range p.facts {
 				if len(f.bindings) == 0 {
-					p.atField(f.Policy, "metadata.name",
+					p.reportField(f.Policy, "metadata.name",
 						"add a "+f.Kind.Binding()+" with spec.policyName: "+f.Name, "no binding puts %s in force",
 						f.Name)
 				}
@@ -80,14 +80,14 @@ Equivalent a rule matches other versions of the same resource, but only if it na
 resource whose CustomResourceDefinition is not among the files is a note, once.`,
 		Before: "resourceRules:\n- {apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [deployments]}",
 		After:  "resourceRules:\n- {apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments]}",
-		run:    matchesNothing,
+		run:    findUnmatchable,
 	},
 	{
 		Code: "CG015", Name: "binding-matches-nothing", Severity: Warning,
 		Title: "the binding can never match what its policy matches",
 		Text: `A request has to match the policy's matchConstraints and the binding's matchResources. If no operation, resource or scope is in both, the
 policy is never evaluated through this binding.`,
-		run: bindingMatchesNothing,
+		run: findUnmatchedBindings,
 	},
 	{
 		Code: "CG016", Name: "param-may-be-missing", Severity: Note,
@@ -169,7 +169,7 @@ func bindingWithoutPolicy(p *pass) {
 	for _, b := range p.Set.Bindings {
 		for i, ref := range b.Policies {
 			if p.Set.Policy(ref) == nil {
-				p.atBinding(b, fmt.Sprintf("spec.policies[%d]", i), "", "there is no %s among the given files", ref)
+				p.reportBinding(b, fmt.Sprintf("spec.policies[%d]", i), "", "there is no %s among the given files", ref)
 			}
 		}
 		if b.PolicyName == "" {
@@ -192,12 +192,12 @@ func bindingWithoutPolicy(p *pass) {
 		switch near := nearest(b.PolicyName, names); {
 		case found:
 		case other:
-			p.atBinding(b, "spec.policyName", "bind it with the other kind of binding",
+			p.reportBinding(b, "spec.policyName", "bind it with the other kind of binding",
 				"%s is a policy of the other kind, which a %sBinding does not put in force", b.PolicyName, b.Kind)
 		case near != "":
-			p.atBinding(b, "spec.policyName", "did you mean "+near+"?", "there is no %s %s", b.Kind, b.PolicyName)
+			p.reportBinding(b, "spec.policyName", "did you mean "+near+"?", "there is no %s %s", b.Kind, b.PolicyName)
 		default:
-			p.atBinding(b, "spec.policyName", "", "there is no %s %s among the given files", b.Kind, b.PolicyName)
+			p.reportBinding(b, "spec.policyName", "", "there is no %s %s among the given files", b.Kind, b.PolicyName)
 		}
 	}
 }
@@ -224,12 +224,12 @@ func paramReferences(p *pass) {
 				p.undefinedGroup(gv.Group) {
 				if what := f.ParamKind.Kind + " in " + f.ParamKind.APIVersion; !told[what] {
 					told[what] = true
-					p.atField(f.Policy, "spec.paramKind", "give its CustomResourceDefinition",
+					p.reportField(f.Policy, "spec.paramKind", "give its CustomResourceDefinition",
 						"%s is not known: no definition of it is among the files", what)
 					p.found[len(p.found)-1].Severity = Note
 				}
 			} else if params == nil {
-				p.atField(f.Policy, "spec.paramKind",
+				p.reportField(f.Policy, "spec.paramKind",
 					"give the CustomResourceDefinition of the kind, or correct apiVersion and kind",
 					"there is no kind %s in %s: every request that the policy matches will fail", f.ParamKind.Kind,
 					f.ParamKind.APIVersion)
@@ -242,18 +242,18 @@ func paramReferences(p *pass) {
 				if used := slices.ContainsFunc(f.exprs,
 					func(e *expression) bool { return e.reads != nil && e.reads.Uses(paramsRoot) }); used &&
 					!guardsParams(f) {
-					p.atBinding(b, "spec", "add spec.paramRef",
+					p.reportBinding(b, "spec", "add spec.paramRef",
 						"no paramRef, though %s has a paramKind: params will be null", f.Name)
 				}
 			case ref != nil && f.ParamKind == nil:
-				p.atBinding(b, "spec.paramRef", "give the policy a paramKind, or remove the paramRef",
+				p.reportBinding(b, "spec.paramRef", "give the policy a paramKind, or remove the paramRef",
 					"%s has no paramKind: the paramRef is ignored", f.Name)
 				p.fix(func(object map[string]any) { delete(memberOf(object, "spec"), "paramRef") })
 			case ref != nil && ref.NotFoundAction == policy.NotFoundDefault && f.DefaultParams == nil:
-				p.atBinding(b, "spec.paramRef.parameterNotFoundAction", "give the policy defaultParams",
+				p.reportBinding(b, "spec.paramRef.parameterNotFoundAction", "give the policy defaultParams",
 					"%s has no defaultParams: where the paramRef selects nothing it is an error", f.Name)
 			case ref != nil && params != nil && !params.Namespaced && ref.Namespace != "":
-				p.atBinding(b, "spec.paramRef.namespace", "remove the namespace",
+				p.reportBinding(b, "spec.paramRef.namespace", "remove the namespace",
 					"%s is cluster-scoped: a paramRef with a namespace is always an error", f.ParamKind.Kind)
 				p.fix(func(object map[string]any) {
 					delete(memberOf(memberOf(object, "spec"), "paramRef"), "namespace")
@@ -266,13 +266,13 @@ func paramReferences(p *pass) {
 						continue
 					}
 					if t.resource.GroupResource() != (schema.GroupResource{Resource: "namespaces"}) {
-						p.atBinding(b, "spec.paramRef", hint,
+						p.reportBinding(b, "spec.paramRef", hint,
 							"without a namespace the params come from the namespace of the request, and %s has none",
 							t.resource.Resource)
 						break
 					}
 					if f.operations()["CREATE"] {
-						p.atBinding(b, "spec.paramRef", hint, "without a namespace the params of a namespace are those "+
+						p.reportBinding(b, "spec.paramRef", hint, "without a namespace the params of a namespace are those "+
 							"that it holds itself, and a new one holds none")
 						break
 					}
@@ -319,12 +319,12 @@ func each(p *pass, visit func(of policy.Ref, list []policy.Rule, path string, re
 	}
 	for _, f := range p.facts {
 		lists(f.Ref(), f.MatchConstraints, "spec.matchConstraints", func(path, suggestion, format string, args ...any) {
-			p.atField(f.Policy, path, suggestion, format, args...)
+			p.reportField(f.Policy, path, suggestion, format, args...)
 		})
 	}
 	for _, b := range p.Set.Bindings {
 		lists(b.Ref(), b.MatchResources, "spec.matchResources", func(path, suggestion, format string, args ...any) {
-			p.atBinding(b, path, suggestion, format, args...)
+			p.reportBinding(b, path, suggestion, format, args...)
 		})
 	}
 }
@@ -350,7 +350,7 @@ func includes(a, b policy.Rule) bool {
 		(len(a.ResourceNames) == 0 || len(b.ResourceNames) > 0 && all(a.ResourceNames, b.ResourceNames))
 }
 
-func matchesNothing(p *pass) {
+func findUnmatchable(p *pass) {
 	resources := p.Types.Resources()
 	told := map[string]bool{}
 	each(p, func(_ policy.Ref, list []policy.Rule, path string, report reporter) {
@@ -500,7 +500,7 @@ func quotedGroups(rule policy.Rule) []string {
 	return all
 }
 
-func bindingMatchesNothing(p *pass) {
+func findUnmatchedBindings(p *pass) {
 	for _, f := range p.facts {
 		for _, b := range f.bindings {
 			if b.MatchResources == nil || f.MatchConstraints == nil || len(b.MatchResources.ResourceRules) == 0 {
@@ -508,18 +508,18 @@ func bindingMatchesNothing(p *pass) {
 			}
 			meet := slices.ContainsFunc(f.MatchConstraints.ResourceRules, func(a policy.Rule) bool {
 				return slices.ContainsFunc(b.MatchResources.ResourceRules,
-					func(b policy.Rule) bool { return p.meet(a, b) })
+					func(b policy.Rule) bool { return p.rulesMeet(a, b) })
 			})
 			if !meet {
-				p.atBinding(b, "spec.matchResources.resourceRules", "compare them with the policy's matchConstraints",
+				p.reportBinding(b, "spec.matchResources.resourceRules", "compare them with the policy's matchConstraints",
 					"no request matches both these rules and those of %s", f.Name)
 			}
 		}
 	}
 }
 
-// meet reports that some request may match both rules. Versions are left out: equivalent ones match too.
-func (p *pass) meet(a, b policy.Rule) bool {
+// rulesMeet reports that some request may match both rules. Versions are left out: equivalent ones match too.
+func (p *pass) rulesMeet(a, b policy.Rule) bool {
 	some := func(a, b []string) bool {
 		return slices.Contains(a, "*") || slices.Contains(b, "*") ||
 			slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) })

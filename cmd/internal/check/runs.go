@@ -46,7 +46,7 @@ type trials struct {
 // try tries a policy, once.
 func (s *subject) try(f *facts) *trials {
 	if f.trials == nil {
-		s.typing(f)
+		s.typingsOf(f)
 		s.each(func(s *subject, f *facts) {
 			found := &trials{measurement: s.measureAll(f)}
 			if f.Mutates() {
@@ -67,7 +67,7 @@ func (s *subject) trialOf(items int, of ...*facts) *trial {
 		return nil
 	}
 	for _, f := range of {
-		if s.unserved(f.APIVersion, string(f.Kind)) != "" || len(f.refusals()) > 0 {
+		if s.unservedReason(f.APIVersion, string(f.Kind)) != "" || len(f.refusals()) > 0 {
 			return nil
 		}
 	}
@@ -82,7 +82,7 @@ func (s *subject) trialOf(items int, of ...*facts) *trial {
 			continue
 		}
 		for _, b := range f.bindings {
-			set.Bindings = append(set.Bindings, alone(b, f.Ref()))
+			set.Bindings = append(set.Bindings, narrowBinding(b, f.Ref()))
 		}
 		if len(f.bindings) == 0 { // not in force yet
 			set.Bindings = append(set.Bindings,
@@ -229,8 +229,8 @@ func (s *subject) runs(f *facts) map[string]*results {
 	return all
 }
 
-// bothOrders looks for an object on which two policies come to different results in their two orders.
-func (s *subject) bothOrders(a, b *facts) []string {
+// tryBothOrders looks for an object on which two policies come to different results in their two orders.
+func (s *subject) tryBothOrders(a, b *facts) []string {
 	t := s.trialOf(0, a, b)
 	if t == nil {
 		return nil
@@ -295,8 +295,8 @@ func indentedLines(lines []string) []string {
 	return lines
 }
 
-// alone returns what a binding of several policies is for one of them.
-func alone(b *policy.Binding, ref policy.Ref) *policy.Binding {
+// narrowBinding returns what a binding of several policies is for one of them.
+func narrowBinding(b *policy.Binding, ref policy.Ref) *policy.Binding {
 	if len(b.Policies) == 0 {
 		return b
 	}

@@ -141,7 +141,7 @@ func (s *subject) parse(f *facts) {
 		parsed, issues := env.Parse(e.Src)
 		if issues.Err() == nil {
 			e.ast = parsed.NativeRep()
-			e.reads = effects.Of(e.ast.Expr(), results)
+			e.reads = effects.ReadsOf(e.ast.Expr(), results)
 			for _, name := range e.reads.Variables {
 				if v := known[name]; v != nil {
 					e.before = append(append(e.before, v.before...), v)
@@ -214,10 +214,10 @@ func token(s string) int {
 	return max(n, 1)
 }
 
-// at is the diagnostic of a node of an expression.
-func (f *facts) at(e *expression, id int64) Diagnostic {
+// diagnosticAt is the diagnostic of a node of an expression.
+func (f *facts) diagnosticAt(e *expression, id int64) Diagnostic {
 	from, to := e.span(id)
-	return in(f.Policy, e.Expr, from, to)
+	return diagnosticIn(f.Policy, e.Expr, from, to)
 }
 
 // guards reports that e, a variable that it uses, the condition of its mutation or a match condition asks whether path

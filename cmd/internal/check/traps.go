@@ -19,11 +19,11 @@ import (
 )
 
 var (
-	objectRoot    = effects.At("object")
-	oldObjectRoot = effects.At("oldObject")
-	paramsRoot    = effects.At("params")
-	namespaceRoot = effects.At("namespaceObject")
-	operationPath = effects.At("request", "operation")
+	objectRoot    = effects.NewPath("object")
+	oldObjectRoot = effects.NewPath("oldObject")
+	paramsRoot    = effects.NewPath("params")
+	namespaceRoot = effects.NewPath("namespaceObject")
+	operationPath = effects.NewPath("request", "operation")
 )
 
 var traps = []*Analyzer{
@@ -136,7 +136,7 @@ func paramsWithoutKind(p *pass) {
 			for _, r := range e.reads.List {
 				if r.Path.Root == "params" && (r.Path.Steps == "kind" || r.Path.Steps == "apiVersion") && !r.Test &&
 					!r.Safe {
-					d := f.at(e, r.ID)
+					d := f.diagnosticAt(e, r.ID)
 					d.Message = fmt.Sprintf("%s does not exist: a mutating policy sees a %s without apiVersion and kind", r.Path, f.ParamKind.Kind)
 					d.Suggestion = "write what the paramKind says"
 					p.report(d)
@@ -197,11 +197,11 @@ func nullObjects(p *pass) {
 				if id == 0 {
 					continue
 				}
-				d := f.at(e, id)
+				d := f.diagnosticAt(e, id)
 				if only {
 					d.Message = fmt.Sprintf("%s is always null on %s", c.root, c.op)
 					d.Suggestion = c.instead
-					d.Fix = e.rerooting(c.root.Root,
+					d.Fix = e.rerootFix(c.root.Root,
 						map[string]string{"object": "oldObject", "oldObject": "object"}[c.root.Root])
 				} else {
 					d.Message = fmt.Sprintf("%s is null on %s, which the rules match", c.root, c.op)
@@ -213,8 +213,8 @@ func nullObjects(p *pass) {
 	}
 }
 
-// rerooting reads another variable wherever one is read.
-func (e *expression) rerooting(from, to string) *Fix {
+// rerootFix reads another variable wherever one is read.
+func (e *expression) rerootFix(from, to string) *Fix {
 	fix := &Fix{}
 	visit(e.ast.Expr(), func(x ast.Expr) {
 		if x.Kind() != ast.IdentKind || x.AsIdent() != from {
@@ -245,7 +245,7 @@ func findUnguarded(p *pass) {
 			found := map[int64]*absence{}
 			for _, r := range e.reads.List {
 				if r.Test || r.Safe || r.Path.Root != "object" && r.Path.Root != "oldObject" ||
-					!p.absent(f, e, r.Path) {
+					!p.mayBeAbsent(f, e, r.Path) {
 					continue
 				}
 				if at := found[r.ID]; at == nil {
@@ -262,12 +262,12 @@ func findUnguarded(p *pass) {
 					continue
 				}
 				reported[at.path] = true
-				d := f.at(e, id)
+				d := f.diagnosticAt(e, id)
 				d.Message = fmt.Sprintf("%s may be absent", at.path)
 				if at.more > 0 {
 					d.Message = fmt.Sprintf("%s (and its like in %d other places) may be absent", at.path, at.more)
 				}
-				d.Suggestion = e.optionally(id, at.path)
+				d.Suggestion = e.optionalForm(id, at.path)
 				p.report(d)
 			}
 		}
@@ -292,7 +292,7 @@ func (p *pass) unguardedKeys(f *facts, e *expression) {
 			if parent.Steps == labelSteps && f.selects(key) {
 				continue
 			}
-		case parent == effects.At("request", "userInfo", "extra"):
+		case parent == effects.NewPath("request", "userInfo", "extra"):
 		case r.Path.Root == "params":
 			at := typed.Locate(p.Types.Type(p.paramKind(f)), parent.Split())
 			if at.Type == nil || at.Type.Kind != shape.Map ||
@@ -307,7 +307,7 @@ func (p *pass) unguardedKeys(f *facts, e *expression) {
 					break
 				}
 			}
-			if at.Type == nil || at.Type.Kind != shape.Map || f.asks(e.Index, r.Path) {
+			if at.Type == nil || at.Type.Kind != shape.Map || f.validationLooksAt(e.Index, r.Path) {
 				continue
 			}
 		default:
@@ -317,9 +317,9 @@ func (p *pass) unguardedKeys(f *facts, e *expression) {
 			severity = Note
 		}
 		reported[r.Path] = true
-		d := f.at(e, r.ID)
+		d := f.diagnosticAt(e, r.ID)
 		d.Severity = severity
-		d.Message, d.Suggestion = fmt.Sprintf("%s may be absent", r.Path), e.optionally(r.ID, r.Path)
+		d.Message, d.Suggestion = fmt.Sprintf("%s may be absent", r.Path), e.optionalForm(r.ID, r.Path)
 		p.report(d)
 	}
 }
@@ -336,11 +336,11 @@ func (f *facts) selects(label string) bool {
 			!slices.ContainsFunc(f.bindings, func(b *policy.Binding) bool { return !asks(b.MatchResources) })
 }
 
-var labelSteps, annotationSteps = effects.At("", "metadata", "labels").Steps,
-	effects.At("", "metadata", "annotations").Steps
+var labelSteps, annotationSteps = effects.NewPath("", "metadata", "labels").Steps,
+	effects.NewPath("", "metadata", "annotations").Steps
 
-// asks reports that the validation with an index looks at path: where its message is made, the field was looked at.
-func (f *facts) asks(index int, path effects.Path) bool {
+// validationLooksAt reports that the validation with an index looks at path: where its message is made, the field was looked at.
+func (f *facts) validationLooksAt(index int, path effects.Path) bool {
 	for e := range f.parsedExpressions() {
 		if e.Use == policy.UseValidation && e.Index == index &&
 			(e.reads.Uses(path) || slices.ContainsFunc(e.before,
@@ -366,8 +366,8 @@ func (p *pass) allParamsHave(f *facts, path effects.Path) bool {
 	return found
 }
 
-// absent reports that a field is optional in all matched kinds that have it, and that nobody asks whether it is there.
-func (p *pass) absent(f *facts, e *expression, path effects.Path) bool {
+// mayBeAbsent reports that a field is optional in all matched kinds that have it, and that nobody asks whether it is there.
+func (p *pass) mayBeAbsent(f *facts, e *expression, path effects.Path) bool {
 	declared := false
 	for _, t := range f.targets {
 		if t.typ == nil {
@@ -377,11 +377,11 @@ func (p *pass) absent(f *facts, e *expression, path effects.Path) bool {
 			continue
 		}
 		declared = true
-		if p.present(t.kind, path, f.stage(path)) || !f.Mutates() && validated(t.typ, path) {
+		if p.isPresent(t.kind, path, f.stage(path)) || !f.Mutates() && isValidated(t.typ, path) {
 			return false
 		}
 	}
-	return declared && !f.guards(e, path) && !p.other(f, e, path)
+	return declared && !f.guards(e, path) && !p.looksAtCounterpart(f, e, path)
 }
 
 // stage returns how far the server has got with an object when a policy sees it.
@@ -395,15 +395,15 @@ func (f *facts) stage(path effects.Path) stage {
 	return decoded
 }
 
-// validated reports a field that is optional for the decoder, while the server's validation, which comes before
+// isValidated reports a field that is optional for the decoder, while the server's validation, which comes before
 // validating policies, refuses objects without it.
-func validated(t *shape.Type, path effects.Path) bool {
+func isValidated(t *shape.Type, path effects.Path) bool {
 	at := typed.Locate(t, path.Split())
 	if at.Field == nil || at.Owner == nil {
 		return false
 	}
 	switch path.Steps { // the registry fills them in before validating policies look
-	case effects.At("", "metadata", "creationTimestamp").Steps, effects.At("", "metadata", "uid").Steps:
+	case effects.NewPath("", "metadata", "creationTimestamp").Steps, effects.NewPath("", "metadata", "uid").Steps:
 		return true
 	}
 	owner := strings.TrimPrefix(at.Owner.Name, "k8s.io/api/")
@@ -426,8 +426,8 @@ func validated(t *shape.Type, path effects.Path) bool {
 	return strings.HasSuffix(path.String(), ".template.metadata.labels")
 }
 
-// other reports that the same field is asked for under the other of object and oldObject.
-func (p *pass) other(f *facts, e *expression, path effects.Path) bool {
+// looksAtCounterpart reports that the same field is asked for under the other of object and oldObject.
+func (p *pass) looksAtCounterpart(f *facts, e *expression, path effects.Path) bool {
 	if path.Root == "oldObject" {
 		return f.guards(e, effects.Path{Root: "object", Steps: path.Steps})
 	}
@@ -437,8 +437,8 @@ func (p *pass) other(f *facts, e *expression, path effects.Path) bool {
 // longestHint is the length of an author's text that a hint repeats.
 const longestHint = 60
 
-// optionally says how to read a field that may be absent, in the words of the expression that reads it.
-func (e *expression) optionally(id int64, p effects.Path) string {
+// optionalForm says how to read a field that may be absent, in the words of the expression that reads it.
+func (e *expression) optionalForm(id int64, p effects.Path) string {
 	_, last, _ := p.Parent()
 	holder := e.holder(id)
 	switch {
@@ -487,12 +487,12 @@ func alwaysTrue(p *pass) {
 				}
 				always := len(f.targets) > 0
 				for _, t := range f.targets {
-					always = always && t.typ != nil && neverAbsent(typed.Locate(t.typ, r.Path.Split()))
+					always = always && t.typ != nil && isAlwaysWritten(typed.Locate(t.typ, r.Path.Split()))
 				}
 				if !always {
 					continue
 				}
-				d := f.at(e, r.ID)
+				d := f.diagnosticAt(e, r.ID)
 				d.Message = fmt.Sprintf("has(%s) is always true", r.Path)
 				d.Suggestion = "ask for a member, or compare the value"
 				below := func(o *expression) bool {
@@ -518,8 +518,8 @@ func (p *pass) isSelection(e *expression, id int64) bool {
 	return found
 }
 
-// neverAbsent reports a field of a Go type that is written whatever its value is.
-func neverAbsent(at typed.Place) bool {
+// isAlwaysWritten reports a field of a Go type that is written whatever its value is.
+func isAlwaysWritten(at typed.Place) bool {
 	f := at.Field
 	if f == nil || at.Owner == nil || at.Owner.Name == "" || f.Pointer || f.OmitZero {
 		return false
@@ -540,7 +540,7 @@ func namespaceObjects(p *pass) {
 			if i < 0 {
 				continue
 			}
-			d := f.at(e, e.reads.List[i].ID)
+			d := f.diagnosticAt(e, e.reads.List[i].ID)
 			if e.Use == policy.UseMatchCondition {
 				d.Message, d.Suggestion = "namespaceObject is always null in match conditions",
 					"use a namespaceSelector, or ask in the validations"
@@ -553,7 +553,7 @@ func namespaceObjects(p *pass) {
 				p.report(d)
 			}
 			for _, r := range e.reads.List {
-				at := f.at(e, r.ID)
+				at := f.diagnosticAt(e, r.ID)
 				_, last, _ := r.Path.Parent()
 				switch {
 				case r.Path == uid:
@@ -605,7 +605,7 @@ func (p *pass) comparisons(kind shape.Kind) {
 						}
 						_, text := constant(other).(string)
 						_, integer := constant(other).(int64)
-						d := f.at(e, x.ID())
+						d := f.diagnosticAt(e, x.ID())
 						switch {
 						case kind == shape.Quantity && (text || ordered || len(e.reads.Paths[other.ID()]) > 0) &&
 							c.FunctionName() != operators.Add:
@@ -670,7 +670,7 @@ func messages(p *pass) {
 			if v.Message == "" || issues.Err() != nil {
 				continue
 			}
-			reads := effects.Of(parsed.NativeRep().Expr(), nil)
+			reads := effects.ReadsOf(parsed.NativeRep().Expr(), nil)
 			if !slices.ContainsFunc(reads.List, func(r effects.Read) bool {
 				return r.Path.Steps != "" && slices.Contains(
 					[]string{"object", "oldObject", "params", "request", "namespaceObject"}, r.Path.Root)
@@ -712,11 +712,11 @@ func multiLine(p *pass) {
 				continue
 			}
 			if i := slices.IndexFunc(e.reads.List, func(r effects.Read) bool {
-				return !r.Test && (effects.At("object", "metadata", "annotations").Contains(r.Path) ||
-					effects.At("object", "data").Contains(r.Path)) &&
+				return !r.Test && (effects.NewPath("object", "metadata", "annotations").Contains(r.Path) ||
+					effects.NewPath("object", "data").Contains(r.Path)) &&
 					strings.Count(r.Path.Steps, "\x00") > strings.Count("metadata", "\x00")
 			}); i >= 0 && !strings.Contains(e.Src, "replace(") {
-				d := f.at(e, e.reads.List[i].ID)
+				d := f.diagnosticAt(e, e.reads.List[i].ID)
 				d.Severity = Note
 				d.Message, d.Suggestion = fmt.Sprintf("%s may hold line breaks, and then the message is not shown",
 					e.reads.List[i].Path), "write ….replace('\\n', ' ')"
@@ -730,7 +730,7 @@ func multiLine(p *pass) {
 					}
 				}
 				if s, ok := constant(x).(string); ok && strings.ContainsAny(s, "\n\r") && !searched[x.ID()] {
-					d := f.at(e, x.ID())
+					d := f.diagnosticAt(e, x.ID())
 					d.Message, d.Suggestion = "a message with a line break is not shown", "use a comma or a semicolon"
 					if text := e.Src[d.From:d.To]; strings.Contains(text, `\n`) && !strings.Contains(text, `\\`) {
 						d.Fix = &Fix{Edits: []Edit{{d.From, d.To, strings.ReplaceAll(text, `\n`, " ")}}}
@@ -744,7 +744,7 @@ func multiLine(p *pass) {
 
 func authorizers(p *pass) {
 	for _, f := range p.facts {
-		uses := func(e *expression) bool { return e.reads.Uses(effects.At("authorizer")) }
+		uses := func(e *expression) bool { return e.reads.Uses(effects.NewPath("authorizer")) }
 		for e := range f.parsedExpressions() {
 			if e.Use != policy.UseAuditAnnotation && e.Use != policy.UseMessageExpression {
 				continue
@@ -752,14 +752,14 @@ func authorizers(p *pass) {
 			if i := slices.IndexFunc(e.reads.List,
 				func(r effects.Read) bool { return r.Path.Root == "authorizer" }); i >= 0 &&
 				e.Use == policy.UseAuditAnnotation {
-				d := f.at(e, e.reads.List[i].ID)
+				d := f.diagnosticAt(e, e.reads.List[i].ID)
 				d.Message, d.Suggestion = "authorizer does not exist when an audit annotation is evaluated",
 					"ask it in a validation"
 				p.report(d)
 				continue
 			}
 			if i := slices.IndexFunc(e.before, uses); i >= 0 {
-				d := in(f.Policy, e.Expr, 0, len(e.Src))
+				d := diagnosticIn(f.Policy, e.Expr, 0, len(e.Src))
 				d.Message = fmt.Sprintf("variable %s uses authorizer, which does not exist here", e.before[i].Name)
 				d.Suggestion = "ask authorizer in a validation"
 				if e.Use == policy.UseMessageExpression {
@@ -787,7 +787,7 @@ func emptyThenAppend(p *pass) {
 				if i := slices.IndexFunc(empty,
 					func(x emptied) bool { return ok && x.path == parent && x.index < e.Index }); w.Op == "add" &&
 					i >= 0 {
-					d := f.at(e, w.ID)
+					d := f.diagnosticAt(e, w.ID)
 					d.Message = fmt.Sprintf("mutation %d leaves %s empty, and what is empty is gone before this one",
 						empty[i].index, strings.TrimPrefix(parent.String(), "object."))
 					d.Suggestion = "add it with its first item"

@@ -29,8 +29,8 @@ func newTyper(r *schema.Registry) typer {
 	}
 }
 
-// running returns the type of a kind's values in expressions; nil for an unknown kind.
-func (ty *typer) running(kind schema.GroupVersionKind) *celenv.DeclaredType {
+// runtimeType returns the type of a kind's values in expressions; nil for an unknown kind.
+func (ty *typer) runtimeType(kind schema.GroupVersionKind) *celenv.DeclaredType {
 	return declaredOnce(ty.run, kind, func() *apiservercel.DeclType {
 		t := ty.registry.Type(kind)
 		if t == nil {
@@ -124,9 +124,9 @@ func (ty *typer) variable(t *cel.Type) *apiservercel.DeclType {
 	return apiservercel.DynType
 }
 
-// checking returns the type that the server's type checker gives a kind (as k8s.io/apiserver/pkg/cel/common
+// checkerType returns the type that the server's type checker gives a kind (as k8s.io/apiserver/pkg/cel/common
 // SchemaDeclType v0.37.2 makes it of the kind's OpenAPI schema); nil if it has none.
-func (ty *typer) checking(kind schema.GroupVersionKind) *celenv.DeclaredType {
+func (ty *typer) checkerType(kind schema.GroupVersionKind) *celenv.DeclaredType {
 	return declaredOnce(ty.server, kind, func() *apiservercel.DeclType {
 		if t := ty.registry.Type(kind); t != nil {
 			if declared := checkingType(t, map[*shape.Type]bool{}); declared != nil {

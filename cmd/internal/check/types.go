@@ -73,8 +73,8 @@ type typings struct {
 // maxKinds bounds the kinds for which a policy with wildcards is checked.
 const maxKinds = 400
 
-// typing type-checks the expressions of a policy, once.
-func (s *subject) typing(f *facts) map[*expression]*typings {
+// typingsOf type-checks the expressions of a policy, once.
+func (s *subject) typingsOf(f *facts) map[*expression]*typings {
 	if f.typing == nil {
 		s.each((*subject).typeOne)
 	}
@@ -99,7 +99,7 @@ func (s *subject) typeOne(f *facts) {
 	params := s.paramKind(f)
 	checked := 0
 	for _, t := range targets {
-		object := s.typer.running(t.kind)
+		object := s.typer.runtimeType(t.kind)
 		if object == nil {
 			for _, found := range f.typing {
 				found.unknown = true
@@ -107,7 +107,7 @@ func (s *subject) typeOne(f *facts) {
 			continue
 		}
 		estimate := estimates{}
-		s.typeCheck(f, object, s.typer.running(params),
+		s.typeCheck(f, object, s.typer.runtimeType(params),
 			func(e *expression, env *cel.Env, tree *cel.Ast, problems []problem) {
 				found := f.typing[e]
 				found.checked++
@@ -123,15 +123,15 @@ func (s *subject) typeOne(f *facts) {
 			s.construct(f, t.kind, s.Types.Type(params))
 		}
 		if checked++; checked <= maxKindsRun {
-			f.costs = estimate.worst(f, f.costs)
+			f.costs = estimate.worstOf(f, f.costs)
 		}
 	}
 	if checked == 0 {
 		estimate := estimates{}
-		s.typeCheck(f, nil, s.typer.running(params), func(e *expression, env *cel.Env, tree *cel.Ast, _ []problem) {
+		s.typeCheck(f, nil, s.typer.runtimeType(params), func(e *expression, env *cel.Env, tree *cel.Ast, _ []problem) {
 			estimate.add(e, env, tree)
 		})
-		f.costs = estimate.worst(f, nil)
+		f.costs = estimate.worstOf(f, nil)
 	}
 	if f.Validates() {
 		s.serverCheck(f, func(e *expression, kind schema.GroupVersionKind, issues *cel.Issues) {
@@ -248,7 +248,7 @@ func (s *subject) typeCheck(f *facts, object, params *celenv.DeclaredType,
 func (s *subject) serverCheck(f *facts, visit func(*expression, schema.GroupVersionKind, *cel.Issues)) {
 	params := s.paramKind(f)
 	for _, kind := range s.serverKinds(f.MatchConstraints) {
-		object := s.typer.checking(kind)
+		object := s.typer.checkerType(kind)
 		if object == nil {
 			continue
 		}
@@ -256,7 +256,7 @@ func (s *subject) serverCheck(f *facts, visit func(*expression, schema.GroupVers
 		variables := apiservercel.NewObjectType(celenv.VariablesType, members)
 		d := celenv.Declared{Params: f.ParamKind != nil, Authorizer: true, Extended: f.Kind == policy.Admission}
 		env, err := s.envs.EnvOfTypes(d,
-			celenv.Types{Object: object, Params: s.typer.checking(params), Variables: variables},
+			celenv.Types{Object: object, Params: s.typer.checkerType(params), Variables: variables},
 			true)
 		if err != nil {
 			s.err = err
@@ -375,7 +375,7 @@ func (s *subject) serverWarnings(f *facts) map[*expression]string {
 func typeWarnings(p *pass) {
 	for _, f := range p.facts {
 		warnings := sync.OnceValue(func() map[*expression]string { return p.serverWarnings(f) })
-		for e, t := range p.typing(f) {
+		for e, t := range p.typingsOf(f) {
 			if e.ast == nil {
 				continue
 			}
@@ -385,7 +385,7 @@ func typeWarnings(p *pass) {
 					continue
 				}
 				sure := slices.ContainsFunc(t.run, func(own finding) bool {
-					return own.problem == found.problem && own.certain && typed.Telling(own.message)
+					return own.problem == found.problem && own.certain && typed.IsTelling(own.message)
 				})
 				d := p.typeDiagnostic(f, e, found)
 				d.Server = warning
@@ -418,7 +418,7 @@ func (e *expression) pathsAt(offset int) []effects.Path {
 
 // typeDiagnostic words a finding.
 func (p *pass) typeDiagnostic(f *facts, e *expression, found finding) Diagnostic {
-	d := in(f.Policy, e.Expr, found.offset, found.offset+token(e.Src[found.offset:]))
+	d := diagnosticIn(f.Policy, e.Expr, found.offset, found.offset+token(e.Src[found.offset:]))
 	d.Message = found.message
 	of := kindsText(found.kinds)
 	switch said := wording.Read(found.message); said.Kind {
@@ -466,14 +466,14 @@ func kindsText(kinds []schema.GroupVersionKind) string {
 
 func (p *pass) runProblems(about wording.Kind) {
 	for _, f := range p.facts {
-		for e, t := range p.typing(f) {
+		for e, t := range p.typingsOf(f) {
 			if e.ast == nil {
 				continue
 			}
 			for _, found := range t.run {
 				warned := slices.ContainsFunc(t.server, func(s finding) bool { return s.problem == found.problem })
 				if wording.Read(found.message).Kind != about || warned || !found.certain ||
-					!typed.Telling(found.message) ||
+					!typed.IsTelling(found.message) ||
 					slices.Contains(t.untyped, found.problem) {
 					continue
 				}

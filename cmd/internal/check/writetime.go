@@ -37,7 +37,7 @@ reason. A line without a reason is not honoured: who reads the policy next could
 
 func checkRefusal(p *pass) {
 	unserved := func(apiVersion string, ref policy.Ref, at policy.Position) {
-		if message := p.unserved(apiVersion, ref.Kind); message != "" {
+		if message := p.unservedReason(apiVersion, ref.Kind); message != "" {
 			p.report(Diagnostic{Message: message, Ref: ref, Field: "apiVersion", Position: at})
 		}
 	}
@@ -58,8 +58,8 @@ func checkRefusal(p *pass) {
 	}
 }
 
-// unserved says that the server does not know the kind of a policy or binding in its version; empty if it does.
-func (s *subject) unserved(apiVersion, kind string) string {
+// unservedReason says that the server does not know the kind of a policy or binding in its version; empty if it does.
+func (s *subject) unservedReason(apiVersion, kind string) string {
 	return policy.Unserved(apiVersion, kind, s.KubeVersion, s.Types.Versions)
 }
 
@@ -157,7 +157,7 @@ func takesText(said wording.Sentence) bool {
 func ignoreLines(p *pass) {
 	const path = `metadata.annotations["` + IgnoreAnnotation + `"]`
 	each := func(annotations map[string]string, report func(path, suggestion, format string, args ...any)) {
-		for _, i := range ignoredBy(annotations) {
+		for _, i := range parseIgnored(annotations) {
 			switch bad := slices.IndexFunc(i.codes, func(c string) bool { return !p.codes[c] }); {
 			case len(i.codes) == 0:
 				report(path, "write CODE: reason", "%q names no code", i.line)
@@ -171,12 +171,12 @@ func ignoreLines(p *pass) {
 	}
 	for _, f := range p.facts {
 		each(f.Metadata.Annotations, func(path, suggestion, format string, args ...any) {
-			p.atField(f.Policy, path, suggestion, format, args...)
+			p.reportField(f.Policy, path, suggestion, format, args...)
 		})
 	}
 	for _, b := range p.Set.Bindings {
 		each(b.Metadata.Annotations, func(path, suggestion, format string, args ...any) {
-			p.atBinding(b, path, suggestion, format, args...)
+			p.reportBinding(b, path, suggestion, format, args...)
 		})
 	}
 }

@@ -183,7 +183,7 @@ func (a *apply) run(ctx context.Context, args []string) error {
 		return fmt.Errorf("no objects in %s", strings.Join(args, ", "))
 	}
 
-	force := w.inForce(a.console, rejected)
+	force := w.policiesInForce(a.console, rejected)
 	a.strictness.found["unbound"] += w.unbound
 	a.strictness.found["note"] += w.foreign
 	a.requirePolicies(a.policies, force)
@@ -322,9 +322,9 @@ func (a *apply) check(args []string) error {
 	return nil
 }
 
-// unsafe raises the exit status for an object whose mutations are not safe to run again.
-func unsafe(c *console, it report.Item) {
-	if it.Replay != nil && (!it.Replay.Idempotent() || !it.Replay.Survives()) {
+// noteUnsafe raises the exit status for an object whose mutations are not safe to run again.
+func noteUnsafe(c *console, it report.Item) {
+	if it.Replay != nil && (!it.Replay.IsIdempotent() || !it.Replay.Survives()) {
 		c.raise(exitDenied)
 	}
 }
@@ -338,13 +338,13 @@ func (a *apply) decide(ctx context.Context, d *decider, batch []*manifest.Docume
 	defer a.progress.clear()
 	immediately := isTerminal(a.stdout)
 	done, denied := 0, 0
-	for it := range inOrder(consume(batch), runtime.GOMAXPROCS(0),
+	for it := range mapInOrder(consume(batch), runtime.GOMAXPROCS(0),
 		func(doc *manifest.Document) answer { return d.answer(ctx, doc) }) {
 		if ctx.Err() != nil {
 			return errors.New("interrupted")
 		}
 		if it.Decision != nil {
-			a.strictness.see(it.Decision)
+			a.strictness.count(it.Decision)
 		}
 		switch {
 		case it.Failure != nil && it.Failure.Skipped:
@@ -354,8 +354,8 @@ func (a *apply) decide(ctx context.Context, d *decider, batch []*manifest.Docume
 			if err := flushAll(to.all); err != nil {
 				return err
 			}
-			a.say(placeBefore(it.Place, subject(it.Item)+it.Failure.Message), it.Failure.Hint)
-		case d.world.unread() != nil:
+			a.say(prefixPlace(it.Place, subject(it.Item)+it.Failure.Message), it.Failure.Hint)
+		case d.world.unreadError() != nil:
 			a.raise(exitFailed)
 		case !it.Decision.Allowed:
 			a.raise(exitDenied)
@@ -367,7 +367,7 @@ func (a *apply) decide(ctx context.Context, d *decider, batch []*manifest.Docume
 		if err := to.report.Write(it.Item); err != nil {
 			return err
 		}
-		unsafe(a.console, it.Item)
+		noteUnsafe(a.console, it.Item)
 		refused, err := a.writeFollowed(it.followed, to.report)
 		if err != nil {
 			return err
@@ -386,7 +386,7 @@ func (a *apply) decide(ctx context.Context, d *decider, batch []*manifest.Docume
 		done++
 		a.progress.step(done)
 	}
-	if err := d.world.unread(); err != nil {
+	if err := d.world.unreadError(); err != nil {
 		a.say("the answers are not reliable: celgate could not read everything in the cluster", "")
 		a.sayError(err)
 	}
@@ -403,17 +403,17 @@ func (a *apply) decide(ctx context.Context, d *decider, batch []*manifest.Docume
 // writeFollowed writes the answers about what controllers make of an object, and returns how many are denied.
 func (a *apply) writeFollowed(children []report.Item, to report.Writer) (denied int, err error) {
 	for _, child := range children {
-		unsafe(a.console, child)
+		noteUnsafe(a.console, child)
 		switch {
 		case child.Failure != nil:
 			a.raise(exitFailed)
-			a.say(placeBefore(child.Place, subject(child)+child.Failure.Message), child.Failure.Hint)
+			a.say(prefixPlace(child.Place, subject(child)+child.Failure.Message), child.Failure.Hint)
 		case !child.Decision.Allowed:
 			a.raise(exitDenied)
 			denied++
 		}
 		if child.Decision != nil {
-			a.strictness.see(child.Decision)
+			a.strictness.count(child.Decision)
 		}
 		if err := to.Write(child); err != nil {
 			return denied, err
@@ -474,7 +474,7 @@ type decider struct {
 func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer) {
 	it.doc = doc
 	it.Item = report.Item{Place: doc.Position(), Kind: tree.Object(doc.Object).Kind(), Name: nameOf(doc.Object),
-		Misread: doc.Misread}
+		Misread: doc.Misreadings}
 	if isReview(doc.Object) {
 		it.Kind, it.Name = schema.GroupVersionKind{Version: it.Kind.GroupVersion().String(), Kind: "AdmissionReview"},
 			""
@@ -490,13 +490,13 @@ func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer
 		it.Failure = &report.Failure{Message: err.Error(), Hint: hintOf(err)}
 		return it
 	}
-	d.templates.saw(it.Kind.GroupKind())
+	d.templates.noteKind(it.Kind.GroupKind())
 	if d.edits && isReview(doc.Object) {
 		return fail(withHint(errors.New("-o yaml prints manifests, and an AdmissionReview is not one"),
 			"use -o json, or -o yaml with --server-view"))
 	}
 	if kind := tree.Object(doc.Object).Kind(); !isReview(doc.Object) && d.skips(kind) {
-		it.Failure = skipped(kind)
+		it.Failure = skippedFailure(kind)
 		return it
 	}
 	doc.Restore()
@@ -521,7 +521,7 @@ func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer
 	if stored != nil {
 		var err error
 		if it.followed, err = d.follow(ctx, doc, it.Request, stored); err != nil {
-			it.Decision.Notes = append(it.Decision.Notes, celgate.Note{Message: unfollowed(err)})
+			it.Decision.Notes = append(it.Decision.Notes, celgate.Note{Message: unfollowedNote(err)})
 		}
 	}
 	return it
@@ -560,7 +560,7 @@ func (d *decider) decideAbout(ctx context.Context, it *answer, request *celgate.
 	}
 	it.Locate = locate(place, it.Decision)
 	if d.changes {
-		it.Changes = d.shown(it.Decision.Changes)
+		it.Changes = d.shownChanges(it.Decision.Changes)
 	}
 	if d.orders {
 		note, err := order.Note(ctx, d.engine, prepared, it.Decision)
@@ -573,7 +573,7 @@ func (d *decider) decideAbout(ctx context.Context, it *answer, request *celgate.
 		}
 	}
 	if d.replay {
-		if it.Replay, err = replay.Of(ctx, d.engine, prepared, it.Decision, d.world.types); err != nil {
+		if it.Replay, err = replay.Run(ctx, d.engine, prepared, it.Decision, d.world.types); err != nil {
 			it.Decision = nil
 			return fail(err)
 		}
@@ -589,7 +589,7 @@ func (d *decider) decideAbout(ctx context.Context, it *answer, request *celgate.
 		stored = it.Decision.Object
 	}
 	if !d.bare {
-		it.Decision.Object = d.returned(it.Decision.Object, it.Request)
+		it.Decision.Object = d.returnedObject(it.Decision.Object, it.Request)
 	}
 	return stored
 }
@@ -608,9 +608,9 @@ func locate(place func(field string) policy.Locator, d *celgate.Decision) func(s
 	}
 }
 
-// returned is the object of a decision as the server returns it: read again from what was written. Custom objects are
+// returnedObject is the object of a decision as the server returns it: read again from what was written. Custom objects are
 // written as the JSON that they are.
-func (d *decider) returned(object map[string]any, r *celgate.Request) map[string]any {
+func (d *decider) returnedObject(object map[string]any, r *celgate.Request) map[string]any {
 	resource := d.world.types.Resource(r.Resource)
 	if object == nil || resource == nil || resource.Definition != nil || r.SubResource != "" && r.SubResource != "status" {
 		return object
@@ -630,7 +630,7 @@ func (d *decider) skips(kind schema.GroupVersionKind) bool {
 	if d.unknownKinds == "fail" || kind.Kind == "" || kind.Version == "" || kind.Group == "kustomize.config.k8s.io" {
 		return false
 	}
-	if len(d.world.types.Served(kind.GroupKind())) > 0 || d.world.types.ResourceFor(kind) != nil ||
+	if len(d.world.types.ServedVersions(kind.GroupKind())) > 0 || d.world.types.ResourceFor(kind) != nil ||
 		d.world.types.Type(kind) != nil {
 		return false
 	}
@@ -680,7 +680,7 @@ func newNotes(set *policy.Set, w *world, a *asked) *notes {
 	}
 	for _, p := range set.Policies {
 		n.namespaces = n.namespaces || selects(p.MatchConstraints)
-		n.madeUp[p.Ref()] = a.identity.Said(p)
+		n.madeUp[p.Ref()] = a.identity.NoteFor(p)
 		for e := range p.Expressions() {
 			n.namespaces = n.namespaces || strings.Contains(e.Src, "namespaceObject")
 			if strings.Contains(e.Src, "request.userInfo") || strings.Contains(e.Src, "authorizer") {

@@ -260,8 +260,8 @@ type stock interface {
 	// total is how many objects there are, as far as is known by now.
 	total() int
 
-	// assumed makes exist in the world what objects show to exist and nothing tells about.
-	assumed(ctx context.Context, w *world) error
+	// assumeNamespaces adds to the world the namespaces that objects are in and that are not known to be absent.
+	assumeNamespaces(ctx context.Context, w *world) error
 
 	// sizes are how many objects there are to ask about in each namespace, "" for those in none.
 	sizes(ctx context.Context, of *auditor) (map[string]int, error)
@@ -280,11 +280,11 @@ func (a *audit) run(ctx context.Context) error {
 	if len(a.state) > 0 && a.live != (live{}) && a.log == "" {
 		return a.runBeside(ctx)
 	}
-	return a.once(ctx)
+	return a.runOnce(ctx)
 }
 
-// once asks about everything.
-func (a *audit) once(ctx context.Context) error {
+// runOnce asks about everything.
+func (a *audit) runOnce(ctx context.Context) error {
 	began := time.Now()
 	var from stock = &dump{audit: a}
 	switch {
@@ -303,7 +303,7 @@ func (a *audit) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := from.assumed(ctx, w); err != nil {
+	if err := from.assumeNamespaces(ctx, w); err != nil {
 		return err
 	}
 	if err := w.identify(ctx, &a.asked); err != nil {
@@ -313,7 +313,7 @@ func (a *audit) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	of.audit.PolicySet, of.audit.Began, of.audit.About = digestOf(of.force), began, a.about()
+	of.audit.PolicySet, of.audit.Began, of.audit.About = digestOf(of.force), began, a.describe()
 	if w.live != nil && a.log == "" {
 		if err := a.rest(ctx, of); err != nil {
 			return err
@@ -332,8 +332,8 @@ func (a *audit) once(ctx context.Context) error {
 	return nil
 }
 
-// about says what is audited, for a reader.
-func (a *audit) about() string {
+// describe says what is audited, for a reader.
+func (a *audit) describe() string {
 	switch {
 	case a.log == "-":
 		return "an audit log"
@@ -535,15 +535,15 @@ func (a *audit) auditor(w *world) (*auditor, error) {
 	if len(of.rejected) > 0 {
 		a.raise(exitFailed)
 	}
-	of.force = w.inForce(a.console, of.rejected)
+	of.force = w.policiesInForce(a.console, of.rejected)
 	a.requirePolicies(a.policies, of.force)
-	limits, err := needs.Of(of.force, needs.Given{Minor: orNewest(w.version), User: a.asked.knowsUser() || a.log != "",
+	limits, err := needs.Find(of.force, needs.Given{Minor: minorOrNewest(w.version), User: a.asked.knowsUser() || a.log != "",
 		Deletions: a.deletions || a.log != ""})
 	if err != nil {
 		return nil, err
 	}
 	if a.log != "" { // which has requests of all kinds
-		of.comparing, limits = comparing(limits), nil
+		of.comparing, limits = oldObjectLimits(limits), nil
 	}
 	// What cannot be decided about is not asked: a policy that may change objects would make others answer about what
 	// nobody has.
@@ -576,8 +576,8 @@ func (a *audit) auditor(w *world) (*auditor, error) {
 	return of, nil
 }
 
-// comparing are the limits that are about the object before a request.
-func comparing(limits []needs.Limit) []needs.Limit {
+// oldObjectLimits are the limits that are about the object before a request.
+func oldObjectLimits(limits []needs.Limit) []needs.Limit {
 	return slices.DeleteFunc(slices.Clone(limits), func(l needs.Limit) bool { return l.Need != needs.OldObject })
 }
 
@@ -639,14 +639,14 @@ func (of *auditor) ask(ctx context.Context, s subjectOf) *report.Audited {
 	if s.past != nil {
 		return of.replay(ctx, s)
 	}
-	return of.about(ctx, s.doc)
+	return of.auditObject(ctx, s.doc)
 }
 
-// about asks everything about an object. It returns nil if no policy can be for it.
-func (of *auditor) about(ctx context.Context, doc *manifest.Document) (result *report.Audited) {
+// auditObject asks everything about an object. It returns nil if no policy can be for it.
+func (of *auditor) auditObject(ctx context.Context, doc *manifest.Document) (result *report.Audited) {
 	given := tree.Object(doc.Object)
 	kind, metadata := given.Kind(), given.Metadata()
-	of.templates.saw(kind.GroupKind())
+	of.templates.noteKind(kind.GroupKind())
 	plan := of.plan(kind)
 	owner := metav1.GetControllerOf(&unstructured.Unstructured{Object: doc.Object})
 	follow := plan.follow && (owner == nil || !isWorkload(owner))
@@ -712,7 +712,7 @@ func (of *auditor) askAs(ctx context.Context, op celgate.Operation, doc *manifes
 	if !wanted && !follow {
 		return nil, nil
 	}
-	request, err := requests.Existing(ctx, of.world.requester(), doc.Object, op, of.asked.as())
+	request, err := requests.NewExisting(ctx, of.world.requester(), doc.Object, op, of.asked.as())
 	if err != nil {
 		return nil, err
 	}
@@ -733,7 +733,7 @@ func (of *auditor) askAs(ctx context.Context, op celgate.Operation, doc *manifes
 	}
 	if len(it.Decision.Changes) > 0 {
 		asked.Item.Changes = it.Decision.Changes
-		if asked.Again, err = of.again(ctx, request, it.Decision); err != nil {
+		if asked.Again, err = of.askAgain(ctx, request, it.Decision); err != nil {
 			return nil, err
 		}
 	}
@@ -749,7 +749,7 @@ func (of *auditor) addFollowed(ctx context.Context, doc *manifest.Document, stor
 	result *report.Audited) {
 	children, err := of.follow(ctx, doc, stored, stored.Object)
 	if err != nil {
-		result.Notes = append(result.Notes, unfollowed(err))
+		result.Notes = append(result.Notes, unfollowedNote(err))
 	}
 	for _, child := range children {
 		if child.Failure != nil {
@@ -777,8 +777,8 @@ func isWorkload(owner *metav1.OwnerReference) bool {
 	return workload.IsWorkload(apischema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind())
 }
 
-// again asks the mutating policies about their own result.
-func (of *auditor) again(ctx context.Context, request *celgate.Request, d *celgate.Decision) ([]celgate.Change, error) {
+// askAgain asks the mutating policies about their own result.
+func (of *auditor) askAgain(ctx context.Context, request *celgate.Request, d *celgate.Decision) ([]celgate.Change, error) {
 	next := *request
 	next.Object = d.Changes[len(d.Changes)-1].After
 	prepared, err := of.engine.Prepare(ctx, &next)
@@ -802,22 +802,22 @@ func (a *audit) judge(ctx context.Context, of *auditor, from stock, writers []re
 	}
 	defer a.progress.clear()
 	done := 0
-	for it := range inOrder(from.subjects(ctx, of), runtime.GOMAXPROCS(0),
+	for it := range mapInOrder(from.subjects(ctx, of), runtime.GOMAXPROCS(0),
 		func(s subjectOf) *report.Audited { return of.ask(ctx, s) }) {
 		if ctx.Err() != nil {
 			return errors.New("interrupted")
 		}
 		done++
-		a.progress.of(from.total())
+		a.progress.setTotal(from.total())
 		a.progress.step(done)
 		if it == nil {
 			of.audit.Skip()
 			continue
 		}
-		findings := of.audit.See(it)
+		findings := of.audit.Record(it)
 		if it.Failure != nil {
 			a.raise(exitFailed)
-			a.say(placeBefore(it.Object.Place, it.Object.String()+": "+it.Failure.Message), it.Failure.Hint)
+			a.say(prefixPlace(it.Object.Place, it.Object.String()+": "+it.Failure.Message), it.Failure.Hint)
 		}
 		for _, writer := range writers {
 			if err := writer.Write(it, findings); err != nil {
@@ -827,7 +827,7 @@ func (a *audit) judge(ctx context.Context, of *auditor, from stock, writers []re
 	}
 	of.concludeWorkloads(a.console, &a.workloads)
 	a.sayUnlisted(of)
-	if err := of.world.unread(); err != nil {
+	if err := of.world.unreadError(); err != nil {
 		a.raise(exitFailed)
 		a.say("the answers are not reliable: celgate could not read everything in the cluster", "")
 		a.sayError(err)
@@ -836,9 +836,9 @@ func (a *audit) judge(ctx context.Context, of *auditor, from stock, writers []re
 	a.conclude(t)
 	a.concludePolicies(of.audit)
 	if a.log != "" {
-		if left := of.audit.Left(); t.Objects == 0 && (t.Skipped == 0 || left > 0) {
+		if left := of.audit.CountLeft(); t.Objects == 0 && (t.Skipped == 0 || left > 0) {
 			a.raise(exitFailed)
-			a.sayNothingAgain(a.log, left)
+			a.sayUnchanged(a.log, left)
 		}
 		return nil
 	}
@@ -864,7 +864,7 @@ func (a *audit) conclude(t report.AuditTotals) {
 
 // concludePolicies raises the exit status for policies that cannot be asked.
 func (a *audit) concludePolicies(of *report.Audit) {
-	n := of.Unasked()
+	n := of.CountUnasked()
 	if n > 0 && slices.Contains(a.fails, "unaudited") {
 		a.raise(exitDenied)
 	}

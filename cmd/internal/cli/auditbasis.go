@@ -22,10 +22,10 @@ import (
 func digestOf(set *policy.Set) string {
 	var all []string
 	for _, p := range set.Policies {
-		all = append(all, fmt.Sprint(p.Kind, " ", p.Name, says(reflect.ValueOf(*p))))
+		all = append(all, fmt.Sprint(p.Kind, " ", p.Name, writeValue(reflect.ValueOf(*p))))
 	}
 	for _, b := range set.Bindings {
-		all = append(all, fmt.Sprint(b.Kind, "Binding ", b.Name, says(reflect.ValueOf(*b))))
+		all = append(all, fmt.Sprint(b.Kind, "Binding ", b.Name, writeValue(reflect.ValueOf(*b))))
 	}
 	slices.Sort(all)
 	return digest(strings.Join(all, "\n"))
@@ -41,19 +41,19 @@ var unsaid = []reflect.Type{
 	reflect.TypeFor[policy.Position](), reflect.TypeFor[policy.Locator](), reflect.TypeFor[metav1.ObjectMeta](),
 }
 
-// says writes a value of a policy without its places and metadata. What is not written says nothing, so that a hash
+// writeValue writes a value of a policy without its places and metadata. What is not written says nothing, so that a hash
 // does not change where policies can say more.
-func says(v reflect.Value) string {
+func writeValue(v reflect.Value) string {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if v.IsNil() {
 			return "nil"
 		}
-		return says(v.Elem())
+		return writeValue(v.Elem())
 	case reflect.Slice:
 		all := make([]string, v.Len())
 		for i := range all {
-			all[i] = says(v.Index(i))
+			all[i] = writeValue(v.Index(i))
 		}
 		return "[" + strings.Join(all, ",") + "]"
 	case reflect.Struct:
@@ -61,7 +61,7 @@ func says(v reflect.Value) string {
 		for i := range v.NumField() {
 			f, member := v.Type().Field(i), v.Field(i)
 			if f.IsExported() && f.Name != "APIVersion" && !slices.Contains(unsaid, f.Type) && !member.IsZero() {
-				all = append(all, f.Name+":"+says(member))
+				all = append(all, f.Name+":"+writeValue(member))
 			}
 		}
 		return "{" + strings.Join(all, ",") + "}"
@@ -83,8 +83,8 @@ func (a *audit) questions() string {
 // basis hashes all that the answers of an audit rest on besides the objects and their namespaces; "" with a reason if
 // that cannot be known.
 func (a *audit) basis(ctx context.Context, w *world, set *policy.Set) (hash, reason string) {
-	given := needs.Given{Minor: orNewest(w.version), Deletions: a.deletions}
-	if limits, err := needs.Of(set, given); err != nil {
+	given := needs.Given{Minor: minorOrNewest(w.version), Deletions: a.deletions}
+	if limits, err := needs.Find(set, given); err != nil {
 		return "", err.Error()
 	} else if slices.ContainsFunc(limits, func(l needs.Limit) bool { return l.Need == needs.Authorizer }) {
 		return "", "policies check permissions, which can change at any time"

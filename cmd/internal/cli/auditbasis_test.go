@@ -18,7 +18,7 @@ func TestQuestions(t *testing.T) {
 		if err := a.workloads.check(); err != nil {
 			t.Fatal(err)
 		}
-		a.workloads.found.saw(schema.GroupKind{Kind: t.Name()})
+		a.workloads.found.noteKind(schema.GroupKind{Kind: t.Name()})
 		return a.questions()
 	}
 	alike := asked(func(*audit) {})

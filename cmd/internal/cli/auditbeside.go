@@ -26,7 +26,7 @@ func (a *audit) runBeside(ctx context.Context) error {
 		} else {
 			one.state = nil
 		}
-		if err := one.once(ctx); err != nil {
+		if err := one.runOnce(ctx); err != nil {
 			return err
 		}
 		if both[i], err = readReport(path); err != nil {
@@ -37,7 +37,7 @@ func (a *audit) runBeside(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	of.About = strings.Join(a.state, ", ") + " and " + a.about()
+	of.About = strings.Join(a.state, ", ") + " and " + a.describe()
 	out, err := a.openReport(of, of.Options())
 	if err != nil {
 		return err

@@ -66,7 +66,7 @@ func (a *audit) repeat(ctx context.Context) error {
 			fails: a.fails}
 		round.console = &once
 		round.repeating.ended = a.repeating.ended
-		if err := round.once(ctx); err != nil && ctx.Err() == nil {
+		if err := round.runOnce(ctx); err != nil && ctx.Err() == nil {
 			a.sayError(err)
 		}
 		if ctx.Err() != nil {

@@ -31,8 +31,8 @@ func (s *stocktaking) prepare(ctx context.Context, _ *manifest.Loader) (sources,
 	return s.sources(ctx)
 }
 
-// assumed has nothing to do: what does not exist in the cluster is known not to.
-func (s *stocktaking) assumed(context.Context, *world) error { return nil }
+// assumeNamespaces has nothing to do: what does not exist in the cluster is known not to.
+func (s *stocktaking) assumeNamespaces(context.Context, *world) error { return nil }
 
 func (s *stocktaking) total() int { return int(s.expected.Load()) }
 
@@ -73,7 +73,7 @@ func (s *stocktaking) kinds(of *auditor) [][]*schema.Resource {
 func (s *stocktaking) subjects(ctx context.Context, of *auditor) iter.Seq[subjectOf] {
 	return func(yield func(subjectOf) bool) {
 		for _, versions := range s.kinds(of) {
-			r, err := served(versions, func(r *schema.Resource) error {
+			r, err := readServed(versions, func(r *schema.Resource) error {
 				stopped, err := s.list(ctx, of, r, yield)
 				if stopped {
 					return errStopped
@@ -84,7 +84,7 @@ func (s *stocktaking) subjects(ctx context.Context, of *auditor) iter.Seq[subjec
 				return
 			}
 			if err != nil {
-				of.unlisted(report.Unread{What: r.GroupResource().String(), Message: err.Error()})
+				of.noteUnlisted(report.Unread{What: r.GroupResource().String(), Message: err.Error()})
 			}
 		}
 		s.tellUnknown(ctx, of)
@@ -100,7 +100,7 @@ func (s *stocktaking) tellUnknown(ctx context.Context, of *auditor) {
 			continue
 		}
 		for _, rule := range p.MatchConstraints.ResourceRules {
-			for resource := range named(rule) {
+			for resource := range namedResources(rule) {
 				if seen[resource] || of.world.types.Resource(resource) != nil || ctx.Err() != nil {
 					continue
 				}
@@ -108,9 +108,9 @@ func (s *stocktaking) tellUnknown(ctx context.Context, of *auditor) {
 				served, err := of.world.live.Serves(ctx, resource)
 				switch {
 				case err != nil:
-					of.unlisted(report.Unread{What: resource.GroupResource().String(), Message: err.Error()})
+					of.noteUnlisted(report.Unread{What: resource.GroupResource().String(), Message: err.Error()})
 				case served:
-					of.unlisted(report.Unread{What: resource.GroupResource().String(),
+					of.noteUnlisted(report.Unread{What: resource.GroupResource().String(),
 						Message: "the server serves it, and no definition says what it holds"})
 				}
 			}
@@ -118,8 +118,8 @@ func (s *stocktaking) tellUnknown(ctx context.Context, of *auditor) {
 	}
 }
 
-// named yields the resources that a rule names, without what it says by *.
-func named(rule policy.Rule) iter.Seq[schema.GroupVersionResource] {
+// namedResources yields the resources that a rule names, without what it says by *.
+func namedResources(rule policy.Rule) iter.Seq[schema.GroupVersionResource] {
 	return func(yield func(schema.GroupVersionResource) bool) {
 		for _, group := range rule.APIGroups {
 			for _, version := range rule.APIVersions {
@@ -137,8 +137,8 @@ func named(rule policy.Rule) iter.Seq[schema.GroupVersionResource] {
 // errStopped says that nobody wants more.
 var errStopped = errors.New("stopped")
 
-// served reads the first version of a resource that is served, and returns that one. Nothing is wrong if there is none.
-func served(versions []*schema.Resource, read func(*schema.Resource) error) (*schema.Resource, error) {
+// readServed reads the first version of a resource that is served, and returns that one. Nothing is wrong if there is none.
+func readServed(versions []*schema.Resource, read func(*schema.Resource) error) (*schema.Resource, error) {
 	for _, r := range versions {
 		if err := read(r); !apierrors.IsNotFound(err) && !apierrors.IsMethodNotSupported(err) {
 			return r, err
@@ -150,7 +150,7 @@ func served(versions []*schema.Resource, read func(*schema.Resource) error) (*sc
 func (s *stocktaking) sizes(ctx context.Context, of *auditor) (map[string]int, error) {
 	sizes := map[string]int{}
 	for _, versions := range s.kinds(of) {
-		_, err := served(versions, func(r *schema.Resource) error {
+		_, err := readServed(versions, func(r *schema.Resource) error {
 			more, err := of.world.live.Sizes(ctx, r.GroupVersionResource)
 			for namespace, n := range more {
 				sizes[namespace] += n
@@ -193,7 +193,7 @@ func (s *stocktaking) listIn(ctx context.Context, of *auditor, r *schema.Resourc
 		of.readTo(r, page.Version)
 		if page.Later && !later {
 			later = true
-			of.unlisted(report.Unread{What: r.GroupResource().String(),
+			of.noteUnlisted(report.Unread{What: r.GroupResource().String(),
 				Message: "the listing took too long: its later pages show a newer state than its first ones"})
 		}
 		s.expected.Store(s.seen + int64(len(page.Objects)) + page.Remaining)
@@ -214,8 +214,8 @@ func (of *auditor) readTo(r *schema.Resource, version string) {
 	of.audit.ReadTo(r.GroupResource().String(), version)
 }
 
-// unlisted takes note of what is not or not well known. It is called by the goroutine that reads.
-func (of *auditor) unlisted(u report.Unread) {
+// noteUnlisted takes note of what is not or not well known. It is called by the goroutine that reads.
+func (of *auditor) noteUnlisted(u report.Unread) {
 	of.unreadMu.Lock()
 	defer of.unreadMu.Unlock()
 	of.unreads = append(of.unreads, u)

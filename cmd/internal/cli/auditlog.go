@@ -61,8 +61,8 @@ func (r *replaying) prepare(ctx context.Context, loader *manifest.Loader) (sourc
 	return r.sources(ctx)
 }
 
-// assumed makes exist what namespaces requests are in: where nothing is known of the cluster, all of them.
-func (r *replaying) assumed(_ context.Context, w *world) error {
+// assumeNamespaces makes exist what namespaces requests are in: where nothing is known of the cluster, all of them.
+func (r *replaying) assumeNamespaces(_ context.Context, w *world) error {
 	r.world = w
 	w.anyNamespace = w.live == nil
 	return nil
@@ -103,7 +103,7 @@ func (r *replaying) close() {
 		return true
 	})
 	if len(names) > 0 {
-		r.say("namespaces that are not given are assumed to have no labels of their own: "+several(names),
+		r.say("namespaces that are not given are assumed to have no labels of their own: "+listFew(names),
 			"give them with -c")
 	}
 }
@@ -161,7 +161,7 @@ func (r *replaying) requests(ctx context.Context) iter.Seq[subjectOf] {
 				events, err := requests.ReadEvents(line)
 				if err != nil {
 					if wrong++; wrong <= maxWrong {
-						of.unlisted(report.Unread{What: place.String(), Message: err.Error()})
+						of.noteUnlisted(report.Unread{What: place.String(), Message: err.Error()})
 					}
 				}
 				for _, event := range events {
@@ -198,7 +198,7 @@ func unpack(in io.Reader) (*bufio.Reader, error) {
 
 // fail takes note of what could not be read.
 func (of *auditor) fail(err error) {
-	of.unlisted(report.Unread{What: "the audit log", Message: err.Error()})
+	of.noteUnlisted(report.Unread{What: "the audit log", Message: err.Error()})
 }
 
 // event yields the request of an event if policies may be for it. It returns false if nobody wants more.
@@ -212,7 +212,7 @@ func (r *replaying) event(event *requests.Event, place policy.Position, yield fu
 	if resource != nil {
 		key = objectKey{cmp.Or(resource.Storage, resource.GroupResource().String()), event.Namespace,
 			cmp.Or(event.Name, tree.Object(event.RequestObject).Name())}
-		old = r.before(event, key, resource)
+		old = r.objectBefore(event, key, resource)
 	}
 	defer r.learn(event, key, resource)
 	subject := subjectOf{doc: &manifest.Document{}, past: &pastRequest{event: event}}
@@ -244,8 +244,8 @@ func (r *replaying) event(event *requests.Event, place policy.Position, yield fu
 	return yield(subject)
 }
 
-// before is the object before a request as an earlier answer shows it, or as it is given; nil if it is not known.
-func (r *replaying) before(event *requests.Event, key objectKey, resource *schema.Resource) map[string]any {
+// objectBefore is the object before a request as an earlier answer shows it, or as it is given; nil if it is not known.
+func (r *replaying) objectBefore(event *requests.Event, key objectKey, resource *schema.Resource) map[string]any {
 	if event.Verb == "create" && event.Sub == "" {
 		return nil
 	}
@@ -273,14 +273,14 @@ func (r *replaying) before(event *requests.Event, key objectKey, resource *schem
 
 // learn takes note of what a request left behind.
 func (r *replaying) learn(event *requests.Event, key objectKey, resource *schema.Resource) {
-	if resource == nil || event.DryRun() || event.Failed() {
+	if resource == nil || event.DryRun() || event.HasFailed() {
 		return
 	}
 	if event.Verb == "delete" && event.Sub == "" {
 		r.known.Remove(key)
 		return
 	}
-	if stored := event.Stored(); stored != nil &&
+	if stored := event.StoredObject(); stored != nil &&
 		tree.Object(stored).Kind().GroupKind() == resource.GroupVersionKind().GroupKind() {
 		key.name = tree.Object(stored).Name()
 		r.known.Add(key, stored)
@@ -320,8 +320,8 @@ func (of *auditor) compares(resource schema.GroupVersionResource) bool {
 	})
 }
 
-// sayNothingAgain says that no request of a log was asked about again; so many can be for policies, but cannot be made.
-func (a *apply) sayNothingAgain(log string, left int) {
+// sayUnchanged says that no request of a log was asked about again; so many can be for policies, but cannot be made.
+func (a *apply) sayUnchanged(log string, left int) {
 	what := "no requests in " + log + " that can be made again"
 	if left > 0 {
 		what = fmt.Sprintf("nothing is evaluated: of %s in %s that policies may match, none can be repeated",
@@ -350,7 +350,7 @@ func (of *auditor) replay(ctx context.Context, s subjectOf) (result *report.Audi
 	switch {
 	case event.Code == 0:
 		was = report.WasUnknown
-	case event.Succeeded():
+	case event.HasSucceeded():
 		was = report.WasAllowed
 	case wording.Denier(event.Message) != "":
 		was = report.WasDenied

@@ -56,8 +56,8 @@ type deal struct {
 	Shards    [][]string `json:"shards"`
 }
 
-// dealt deals namespaces to shards, the largest first, each to the shard with the fewest objects.
-func dealt(sizes map[string]int, shards int) [][]string {
+// dealNamespaces deals namespaces to shards, the largest first, each to the shard with the fewest objects.
+func dealNamespaces(sizes map[string]int, shards int) [][]string {
 	names := slices.SortedFunc(maps.Keys(sizes), func(x, y string) int {
 		return cmp.Or(sizes[y]-sizes[x], strings.Compare(x, y))
 	})
@@ -149,7 +149,7 @@ const inCluster = "configmaps:"
 // A shelf keeps parts in the cluster, compressed.
 type shelf struct{ *kube.Parts }
 
-func packed(r io.Reader) ([]byte, error) {
+func compress(r io.Reader) ([]byte, error) {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
 	_, err := io.Copy(w, r)
@@ -172,7 +172,7 @@ func (s shelf) agree(ctx context.Context, make func() ([]byte, error)) ([]byte, 
 	if text, err = make(); err != nil {
 		return nil, err
 	}
-	data, err := packed(bytes.NewReader(text))
+	data, err := compress(bytes.NewReader(text))
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +188,7 @@ func (s shelf) put(ctx context.Context, shard int, file string) error {
 		return err
 	}
 	defer from.Close()
-	data, err := packed(from)
+	data, err := compress(from)
 	if err != nil {
 		return err
 	}
@@ -260,7 +260,7 @@ func (a *audit) runShard(ctx context.Context, of *auditor, from stock) error {
 		if err != nil {
 			return nil, err
 		}
-		d := deal{PolicySet: of.audit.PolicySet, Questions: a.questions(), Shards: dealt(sizes, a.shard.Of)}
+		d := deal{PolicySet: of.audit.PolicySet, Questions: a.questions(), Shards: dealNamespaces(sizes, a.shard.Of)}
 		if kept != nil {
 			d.ID = uuid.NewString()
 		}

@@ -84,11 +84,11 @@ func (a *audit) remember(ctx context.Context, of *auditor, reason string) (*earl
 		return again("policies or bindings have changed since")
 	case last.Basis() != of.audit.Basis:
 		return again("params, kinds, flags or celgate have changed since")
-	case last.Totals().Failed > len(last.Failed()):
+	case last.Totals().Failed > len(last.FailedObjects()):
 		return again(a.since + " does not name all objects that could not be evaluated")
 	}
 	e := &earlier{report: last, failed: map[report.AuditObject]bool{}, changed: map[string]bool{}}
-	for _, object := range last.Failed() {
+	for _, object := range last.FailedObjects() {
 		e.failed[object] = true
 	}
 	namespaces, err := of.world.live.List(ctx, namespaceKind, "")
@@ -97,7 +97,7 @@ func (a *audit) remember(ctx context.Context, of *auditor, reason string) (*earl
 	}
 	read := last.Read()["namespaces"]
 	for _, namespace := range namespaces {
-		if !unchanged(namespace, read) {
+		if !isUnchangedSince(namespace, read) {
 			e.changed[tree.Object(namespace).Name()] = true
 		}
 	}
@@ -111,9 +111,9 @@ func (a *audit) remember(ctx context.Context, of *auditor, reason string) (*earl
 	return e, nil
 }
 
-// unchanged reports that an object was last changed before a resource was read.
-func unchanged(object map[string]any, read string) bool {
-	newer, comparable := report.Older(read, tree.Object(object).Metadata().Text("resourceVersion"))
+// isUnchangedSince reports that an object was last changed before a resource was read.
+func isUnchangedSince(object map[string]any, read string) bool {
+	newer, comparable := report.IsOlder(read, tree.Object(object).Metadata().Text("resourceVersion"))
 	return comparable && !newer
 }
 
@@ -121,12 +121,12 @@ func unchanged(object map[string]any, read string) bool {
 // about.
 func (e *earlier) takesOver(doc *manifest.Document, resource *schema.Resource,
 	object report.AuditObject) (found []report.AuditFinding, known bool, err error) {
-	if e == nil || !unchanged(doc.Object, e.report.Read()[resource.GroupResource().String()]) ||
+	if e == nil || !isUnchangedSince(doc.Object, e.report.Read()[resource.GroupResource().String()]) ||
 		object.Namespace != "" && e.changed[object.Namespace] ||
 		e.failed[report.AuditObject{APIVersion: object.APIVersion, Kind: object.Kind, Namespace: object.Namespace,
 			Name: object.Name}] {
 		return nil, false, nil
 	}
-	found, err = e.findings.About(object.UID)
+	found, err = e.findings.Find(object.UID)
 	return found, err == nil, err
 }

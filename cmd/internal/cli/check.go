@@ -106,7 +106,7 @@ func (k *checking) run(ctx context.Context, args []string) error {
 			}
 		}
 		return withHint(&usageError{fmt.Errorf("there is no check %s", k.explain)}, "celgate check --list names all")
-	case len(args) == 0 && k.static.none():
+	case len(args) == 0 && k.static.isEmpty():
 		return &usageError{errors.New("no policies given")}
 	case k.fix && slices.Contains(args, "-"):
 		return &usageError{errors.New("--fix changes files, and standard input is not one")}
@@ -129,9 +129,9 @@ func (k *checking) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	input := check.Input{Set: &w.set, Types: w.types, KubeVersion: orNewest(k.kubeVersion), State: state}
+	input := check.Input{Set: &w.set, Types: w.types, KubeVersion: minorOrNewest(k.kubeVersion), State: state}
 	if k.order {
-		return k.inOrder(w)
+		return k.writeOrder(w)
 	}
 	if k.measure {
 		all, err := check.Measure(ctx, input)
@@ -144,7 +144,7 @@ func (k *checking) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	found = append(undecoded(w.rejected), found...)
+	found = append(undecodedDiagnostics(w.rejected), found...)
 	for _, d := range found {
 		if d.Ignored == "" && d.Severity != check.Note {
 			k.raise(exitDenied)
@@ -163,21 +163,21 @@ func (k *checking) run(ctx context.Context, args []string) error {
 	return closeAll(open)
 }
 
-// inOrder writes the order of the mutating policies in force.
-func (k *checking) inOrder(w *world) error {
+// writeOrder writes the order of the mutating policies in force.
+func (k *checking) writeOrder(w *world) error {
 	open, err := k.open(k.console)
 	if err != nil {
 		return err
 	}
 	options := w.options()
-	options.KubeVersion = orNewest(k.kubeVersion)
+	options.KubeVersion = minorOrNewest(k.kubeVersion)
 	engine, err := celgate.New(&w.set, options)
 	if err != nil {
 		return err
 	}
 	for _, r := range w.rejections(engine) {
 		k.raise(exitDenied)
-		k.say(placeBefore(r.Place, r.Ref.String()+" is not in the order, because it is invalid: see celgate check"), "")
+		k.say(prefixPlace(r.Place, r.Ref.String()+" is not in the order, because it is invalid: see celgate check"), "")
 	}
 	turns, err := engine.Turns()
 	if err != nil {
@@ -218,7 +218,7 @@ func (c *console) sayOrder(engine *celgate.Engine) error {
 func (k *checking) world(paths []string) (*world, []map[string]any, error) {
 	w := &world{version: k.kubeVersion}
 	var err error
-	if w.types, err = builtin.Registry(orNewest(k.kubeVersion)); err != nil {
+	if w.types, err = builtin.Registry(minorOrNewest(k.kubeVersion)); err != nil {
 		return nil, nil, withHint(err, "celgate knows Kubernetes %s", strings.Join(builtin.Minors(), ", "))
 	}
 	loader := &manifest.Loader{Stdin: k.stdin, MaxInput: k.maxInput}
@@ -251,8 +251,8 @@ func (k *checking) world(paths []string) (*world, []map[string]any, error) {
 	return w, manifest.Trees(existing), nil
 }
 
-// undecoded are the diagnostics of documents that are not policies of their kind.
-func undecoded(rejected []report.Rejection) []check.Diagnostic {
+// undecodedDiagnostics are the diagnostics of documents that are not policies of their kind.
+func undecodedDiagnostics(rejected []report.Rejection) []check.Diagnostic {
 	var all []check.Diagnostic
 	for _, r := range rejected {
 		for _, p := range r.Problems {

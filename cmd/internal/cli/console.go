@@ -46,9 +46,9 @@ func (c *console) say(message, hint string) {
 	if c.heard != nil {
 		c.heard(message, hint)
 	}
-	fmt.Fprintf(c.stderr, "%s: %s\n", cmp.Or(c.program, "celgate"), oneParagraph(message))
+	fmt.Fprintf(c.stderr, "%s: %s\n", cmp.Or(c.program, "celgate"), toParagraph(message))
 	if hint != "" {
-		fmt.Fprintf(c.stderr, "hint: %s\n", oneParagraph(hint))
+		fmt.Fprintf(c.stderr, "hint: %s\n", toParagraph(hint))
 	}
 }
 
@@ -64,8 +64,8 @@ func (c *console) sayError(err error) {
 	c.say(err.Error(), hintOf(err))
 }
 
-// oneParagraph takes control characters out of a message, which may quote a file.
-func oneParagraph(s string) string {
+// toParagraph takes control characters out of a message, which may quote a file.
+func toParagraph(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' {
 			return r
@@ -77,9 +77,9 @@ func oneParagraph(s string) string {
 	}, strings.TrimRight(s, "\n"))
 }
 
-// colored reports whether standard output takes colour: mode is auto, always or never. As no-color.org says, NO_COLOR
+// usesColor reports whether standard output takes colour: mode is auto, always or never. As no-color.org says, NO_COLOR
 // turns it off unless it is asked for.
-func (c *console) colored(mode string) (bool, error) {
+func (c *console) usesColor(mode string) (bool, error) {
 	switch mode {
 	case "always":
 		return true, nil

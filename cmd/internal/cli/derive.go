@@ -72,12 +72,12 @@ func (d *derivation) run(args []string) error {
 	if err := d.checkActions(); err != nil {
 		return err
 	}
-	minor := orNewest(d.kubeVersion)
+	minor := minorOrNewest(d.kubeVersion)
 	types, err := builtin.Registry(minor)
 	if err != nil {
 		return withHint(err, "celgate knows Kubernetes %s", strings.Join(builtin.Minors(), ", "))
 	}
-	envs, err := celenv.New(minor, quirks.Of(minor))
+	envs, err := celenv.New(minor, quirks.SetOf(minor))
 	if err != nil {
 		return err
 	}
@@ -156,10 +156,10 @@ func (d *derivation) checkActions() error {
 func (d *derivation) tell(p *policy.Policy, r *derive.Result) {
 	for _, of := range r.Refused {
 		d.raise(exitDenied)
-		d.say(placeBefore(of.Locate(0), fmt.Sprintf("policy %s: %s: %s", p.Name, of.Field, of.Message)), "")
+		d.say(prefixPlace(of.Locate(0), fmt.Sprintf("policy %s: %s: %s", p.Name, of.Field, of.Message)), "")
 	}
 	for _, of := range r.Notes {
-		d.say(placeBefore(of.Locate(0), fmt.Sprintf("policy %s: %s", p.Name, of.Message)), "")
+		d.say(prefixPlace(of.Locate(0), fmt.Sprintf("policy %s: %s", p.Name, of.Message)), "")
 	}
 }
 

@@ -159,7 +159,7 @@ func (x *diffing) run(ctx context.Context, args []string) error {
 	old, now := &sides[0], &sides[1]
 	o := report.DiffOptions{
 		Old: old.options, New: now.options, Names: [2]string{old.name, now.name},
-		Requests: asked.any() || asked.upgrade, Summary: x.summary, Compared: !asked.any() || x.structure,
+		Requests: asked.hasRequests() || asked.upgrade, Summary: x.summary, Compared: !asked.hasRequests() || x.structure,
 	}
 	if asked.upgrade {
 		x.sayRefused(old, now)
@@ -169,7 +169,7 @@ func (x *diffing) run(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	if !asked.any() {
+	if !asked.hasRequests() {
 		x.sayNoRequests(asked.upgrade)
 	}
 	open, err := x.open(x.console)
@@ -201,8 +201,8 @@ type questions struct {
 	upgrade  bool // two versions answer; without requests they are asked about specimens
 }
 
-// any reports whether there are requests, besides those about specimens.
-func (q *questions) any() bool { return len(q.batch) > 0 || q.suites || q.existing || q.log }
+// hasRequests reports whether there are requests, besides those about specimens.
+func (q *questions) hasRequests() bool { return len(q.batch) > 0 || q.suites || q.existing || q.log }
 
 // loadSides reads what the command line names, prepares both sides, and returns what they are asked.
 func (x *diffing) loadSides(ctx context.Context, sides []side, args []string) (*questions, error) {
@@ -282,7 +282,7 @@ func (x *diffing) askAll(ctx context.Context, sides []side, q *questions, writer
 		err = x.askLog(ctx, old, now, write)
 	case q.existing:
 		err = x.askExisting(ctx, old, now, q.inline, write)
-	case q.upgrade && !q.any():
+	case q.upgrade && !q.hasRequests():
 		err = x.askSpecimens(ctx, old, now, write)
 	}
 	if err != nil {
@@ -295,7 +295,7 @@ func (x *diffing) askAll(ctx context.Context, sides []side, q *questions, writer
 		x.workloads.conclude(x.console)
 	}
 	for _, s := range sides {
-		if err := s.world.unread(); err != nil {
+		if err := s.world.unreadError(); err != nil {
 			x.raise(exitFailed)
 			x.sayError(err)
 			break
@@ -452,7 +452,7 @@ func (x *diffing) prepare(ctx context.Context, loader *manifest.Loader, s *side,
 	if len(s.rejected) > 0 {
 		x.raise(exitFailed)
 	}
-	force := w.inForce(x.console, s.rejected)
+	force := w.policiesInForce(x.console, s.rejected)
 	if len(force.Policies) == 0 && !from.none && len(s.rejected) == 0 {
 		hint := ""
 		if !from.any {
@@ -485,7 +485,7 @@ func (x *diffing) ask(ctx context.Context, old, now *side, batch []*manifest.Doc
 	x.progress = newProgress(x.console, len(batch))
 	defer x.progress.clear()
 	done := 0
-	for a := range inOrder(slices.Values(batch), runtime.GOMAXPROCS(0), both) {
+	for a := range mapInOrder(slices.Values(batch), runtime.GOMAXPROCS(0), both) {
 		if ctx.Err() != nil {
 			return errors.New("interrupted")
 		}
@@ -528,10 +528,10 @@ func (x *diffing) contrast(old, now *side, was, is report.Item, write func(repor
 		switch f := one.Failure; {
 		case f == nil:
 		case f.Skipped:
-			x.say(placeBefore(one.Place, subject(one.Item)+f.Message), f.Hint)
+			x.say(prefixPlace(one.Place, subject(one.Item)+f.Message), f.Hint)
 		default:
 			x.raise(exitFailed)
-			x.say(placeBefore(one.Place, subject(one.Item)+f.Message), f.Hint)
+			x.say(prefixPlace(one.Place, subject(one.Item)+f.Message), f.Hint)
 		}
 	}
 	if was.Failure != nil && is.Failure != nil {
@@ -542,13 +542,13 @@ func (x *diffing) contrast(old, now *side, was, is report.Item, write func(repor
 			return nil
 		}
 		if was.Failure != nil {
-			was = passed(is)
+			was = passItem(is)
 		} else {
-			is = passed(was)
+			is = passItem(was)
 		}
 	}
 	if isRefused(was) && isRefused(is) {
-		x.say(placeBefore(is.Place, subject(is)+"refused before any policy is evaluated: "+is.Decision.Status.Message), "")
+		x.say(prefixPlace(is.Place, subject(is)+"refused before any policy is evaluated: "+is.Decision.Status.Message), "")
 	}
 	answerOf := func(it report.Item) *delta.Answer {
 		if it.Decision == nil {
@@ -556,7 +556,7 @@ func (x *diffing) contrast(old, now *side, was, is report.Item, write func(repor
 		}
 		return &delta.Answer{Request: it.Request, Decision: it.Decision}
 	}
-	d := delta.Of(answerOf(was), answerOf(is), now.world.types)
+	d := delta.Compare(answerOf(was), answerOf(is), now.world.types)
 	c := report.Comparison{Old: was, New: is, Difference: d}
 	if old.version != now.version && len(d.Changes) > 0 {
 		c.Causes = causesOf(was.Decision, is.Decision)
@@ -570,8 +570,8 @@ func isRefused(it report.Item) bool {
 	return d != nil && !d.Allowed && d.Status != nil && len(d.Outcomes)+len(d.Violations) == 0
 }
 
-// passed is the answer of a set that has no policy for a request.
-func passed(it report.Item) report.Item {
+// passItem is the answer of a set that has no policy for a request.
+func passItem(it report.Item) report.Item {
 	it.Decision = &celgate.Decision{Allowed: true, Object: it.Request.Object}
 	it.Reasons, it.Changes = nil, nil
 	return it
@@ -596,7 +596,7 @@ func (x *diffing) sayUnasked(sides ...*side) {
 		}
 	}
 	if len(names) > 0 {
-		x.say("only for DELETE or CONNECT, which diff does not ask about existing objects: "+several(names),
+		x.say("only for DELETE or CONNECT, which diff does not ask about existing objects: "+listFew(names),
 			"name the objects as manifests with --operation DELETE")
 	}
 }
@@ -669,7 +669,7 @@ func (x *diffing) compareSets(ctx context.Context, old, now *side) ([]delta.Obje
 	for i, s := range []*side{old, now} {
 		sources[i] = delta.Source{Set: &s.world.set, Types: s.world.types, Facts: map[policy.Ref][]delta.Fact{}}
 		measured, err := check.Measure(ctx, check.Input{Set: &s.world.set, Types: s.world.types,
-			KubeVersion: orNewest(s.world.version)})
+			KubeVersion: minorOrNewest(s.world.version)})
 		if err != nil {
 			return nil, err
 		}

@@ -31,17 +31,17 @@ func (x *diffing) askExisting(ctx context.Context, old, now *side, docs []*manif
 		from, total = stock.subjects(ctx, asked[1]), stock.total
 	}
 	both := func(s subjectOf) [2]*report.Audited {
-		return [2]*report.Audited{asked[0].about(ctx, s.doc), asked[1].about(ctx, s.doc)}
+		return [2]*report.Audited{asked[0].auditObject(ctx, s.doc), asked[1].auditObject(ctx, s.doc)}
 	}
 	x.progress = newProgress(x.console, 0)
 	defer x.progress.clear()
 	done := 0
-	for is := range inOrder(from, runtime.GOMAXPROCS(0), both) {
+	for is := range mapInOrder(from, runtime.GOMAXPROCS(0), both) {
 		if ctx.Err() != nil {
 			return errors.New("interrupted")
 		}
 		done++
-		x.progress.of(total())
+		x.progress.setTotal(total())
 		x.progress.step(done)
 		if err := x.contrastExisting(old, now, is, write); err != nil {
 			return err
@@ -58,7 +58,7 @@ func (x *diffing) askExisting(ctx context.Context, old, now *side, docs []*manif
 func keepGiven(docs []*manifest.Document) iter.Seq[subjectOf] {
 	return func(yield func(subjectOf) bool) {
 		for _, d := range docs {
-			if !isReview(d.Object) && !suite.Recognised(d.Object) && !yield(subjectOf{doc: d}) {
+			if !isReview(d.Object) && !suite.IsRecognised(d.Object) && !yield(subjectOf{doc: d}) {
 				return
 			}
 		}
@@ -70,7 +70,7 @@ func (x *diffing) contrastExisting(old, now *side, is [2]*report.Audited, write 
 	for _, one := range is {
 		if one != nil && one.Failure != nil {
 			x.raise(exitFailed)
-			x.say(placeBefore(one.Object.Place, one.Object.String()+": "+one.Failure.Message), one.Failure.Hint)
+			x.say(prefixPlace(one.Object.Place, one.Object.String()+": "+one.Failure.Message), one.Failure.Hint)
 			return nil
 		}
 	}
@@ -91,9 +91,9 @@ func (x *diffing) contrastExisting(old, now *side, is [2]*report.Audited, write 
 		case len(was)+len(is) == 0:
 			continue
 		case len(was) == 0: // no policy can be for it, which is to say allowed
-			was = []report.Item{passed(is[0])}
+			was = []report.Item{passItem(is[0])}
 		case len(is) == 0:
-			is = []report.Item{passed(was[0])}
+			is = []report.Item{passItem(was[0])}
 		}
 		if err := x.contrast(old, now, was[0], is[0], write); err != nil {
 			return err
@@ -105,7 +105,7 @@ func (x *diffing) contrastExisting(old, now *side, is [2]*report.Audited, write 
 		}
 		for _, note := range one.Notes {
 			if i == 0 || is[0] == nil || !slices.Contains(is[0].Notes, note) {
-				x.say(placeBefore(one.Object.Place, one.Object.String()+": "+note), "")
+				x.say(prefixPlace(one.Object.Place, one.Object.String()+": "+note), "")
 			}
 		}
 	}

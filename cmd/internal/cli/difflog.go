@@ -16,8 +16,8 @@ import (
 func (x *diffing) askLog(ctx context.Context, old, now *side, write func(report.Comparison) error) error {
 	log := &replaying{audit: &audit{apply: x.apply, log: x.log}, world: now.world, known: lru.New(remembered)}
 	for _, s := range []*side{old, now} {
-		limits, err := needs.Of(&s.world.set,
-			needs.Given{Minor: orNewest(s.world.version), User: true, Deletions: true})
+		limits, err := needs.Find(&s.world.set,
+			needs.Given{Minor: minorOrNewest(s.world.version), User: true, Deletions: true})
 		if err != nil {
 			return err
 		}
@@ -25,7 +25,7 @@ func (x *diffing) askLog(ctx context.Context, old, now *side, write func(report.
 		if s.decider.engine, err = s.engine(); err != nil { // which sees the namespaces, too
 			return err
 		}
-		log.to = append(log.to, &auditor{decider: s.decider, force: &s.world.set, comparing: comparing(limits)})
+		log.to = append(log.to, &auditor{decider: s.decider, force: &s.world.set, comparing: oldObjectLimits(limits)})
 	}
 	defer log.close()
 	x.progress = newProgress(x.console, 0)
@@ -48,12 +48,12 @@ func (x *diffing) askLog(ctx context.Context, old, now *side, write func(report.
 		return &both
 	}
 	done, made, left := 0, 0, 0
-	for both := range inOrder(log.requests(ctx), runtime.GOMAXPROCS(0), ask) {
+	for both := range mapInOrder(log.requests(ctx), runtime.GOMAXPROCS(0), ask) {
 		if ctx.Err() != nil {
 			return errors.New("interrupted")
 		}
 		done++
-		x.progress.of(log.total())
+		x.progress.setTotal(log.total())
 		x.progress.step(done)
 		if both.skipped {
 			continue
@@ -74,7 +74,7 @@ func (x *diffing) askLog(ctx context.Context, old, now *side, write func(report.
 	}
 	if made == 0 && len(notes.unreads) == 0 && (done == 0 || left > 0) {
 		x.raise(exitFailed)
-		x.sayNothingAgain(x.log, left)
+		x.sayUnchanged(x.log, left)
 	}
 	return nil
 }

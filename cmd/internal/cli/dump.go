@@ -35,7 +35,7 @@ func (d *dump) prepare(_ context.Context, loader *manifest.Loader) (sources, err
 	from.inline = d.read(loader, d.policies)
 	bundle := manifest.NewBundle(from.inline...)
 	if len(d.policies) > 0 && len(bundle.Set.Policies)+len(bundle.Problems) == 0 {
-		return from, noPolicies(d.policies, nil)
+		return from, noPoliciesError(d.policies, nil)
 	}
 	if err := d.spool(); err != nil {
 		return from, err
@@ -157,8 +157,8 @@ func (d *dump) sizes(_ context.Context, of *auditor) (map[string]int, error) {
 	return sizes, nil
 }
 
-// assumed makes namespaces exist that objects are in and nothing tells about.
-func (d *dump) assumed(ctx context.Context, w *world) error {
+// assumeNamespaces makes namespaces exist that objects are in and nothing tells about.
+func (d *dump) assumeNamespaces(ctx context.Context, w *world) error {
 	missing := map[string]bool{}
 	for name := range d.namespaces {
 		known, err := w.cluster.Get(ctx, namespaceKind, "", name)
@@ -174,7 +174,7 @@ func (d *dump) assumed(ctx context.Context, w *world) error {
 	}
 	if names := slices.Sorted(maps.Keys(missing)); len(names) > 0 && newNotes(&w.set, w, &d.asked).namespaces {
 		d.say(fmt.Sprintf("namespaces that are not given are assumed to have no labels of their own: %s",
-			several(names)), "")
+			listFew(names)), "")
 	}
 	return nil
 }

@@ -43,8 +43,8 @@ func (s *strictness) check() error {
 	return nil
 }
 
-// see counts what a decision gives rise to.
-func (s *strictness) see(d *celgate.Decision) {
+// count counts what a decision gives rise to.
+func (s *strictness) count(d *celgate.Decision) {
 	for _, o := range d.Outcomes {
 		s.matched[o.Kind.Ref(o.Policy)] = true
 	}
@@ -75,7 +75,7 @@ func (s *strictness) judge(c *console, force *policy.Set) {
 	words := map[string]string{
 		"warn":              "warnings of policies and the server: %d",
 		"unbound":           "policies and bindings without their other half: %d",
-		"unmatched":         "policies that matched none of the objects: %d (" + several(idle) + ")",
+		"unmatched":         "policies that matched none of the objects: %d (" + listFew(idle) + ")",
 		"unknown-namespace": "objects in namespaces of unknown labels: %d",
 		"note":              "notes: %d",
 	}
@@ -142,8 +142,8 @@ var engines = []struct{ suffix, name, todo string }{
 	{"kubewarden.io", "Kubewarden", "write it as a ValidatingAdmissionPolicy"},
 }
 
-// foreign says which of the documents are policies of other engines, once for each kind, and how many there are.
-func (c *console) foreign(docs []*manifest.Document) int {
+// sayForeign says which of the documents are policies of other engines, once for each kind, and how many there are.
+func (c *console) sayForeign(docs []*manifest.Document) int {
 	first, count := map[apischema.GroupVersionKind]*manifest.Document{}, map[apischema.GroupVersionKind]int{}
 	var kinds []apischema.GroupVersionKind
 	for _, d := range docs {
@@ -167,7 +167,7 @@ func (c *console) foreign(docs []*manifest.Document) int {
 			if n := count[kind] - 1; n > 0 {
 				more = fmt.Sprintf(" (and %d more)", n)
 			}
-			c.say(placeBefore(first[kind].Position(), fmt.Sprintf("%s is of %s and is not evaluated%s",
+			c.say(prefixPlace(first[kind].Position(), fmt.Sprintf("%s is of %s and is not evaluated%s",
 				describe(first[kind].Object), e.name, more)), e.todo)
 		}
 	}
@@ -191,8 +191,8 @@ func (c *console) unbuilt(paths []string) {
 	}
 }
 
-// noPolicies is the error of files that hold no policies.
-func noPolicies(paths []string, batch []*manifest.Document) error {
+// noPoliciesError is the error of files that hold no policies.
+func noPoliciesError(paths []string, batch []*manifest.Document) error {
 	err := fmt.Errorf("no policies in %s", strings.Join(paths, ", "))
 	for _, d := range batch {
 		if policy.Recognised(d.Object) {
@@ -220,7 +220,7 @@ func (w *world) binds(b *policy.Binding) string {
 		}
 	}
 	if similar := spell.Nearest(b.PolicyName, names, len(b.PolicyName)/3+1); similar != "" {
-		return fmt.Sprintf("did you mean %s? (spec.policyName of %s)", similar, placeBefore(b.Position, b.Name))
+		return fmt.Sprintf("did you mean %s? (spec.policyName of %s)", similar, prefixPlace(b.Position, b.Name))
 	}
 	return ""
 }
@@ -272,8 +272,8 @@ func crdOf(kind apischema.GroupVersionKind) map[string]any {
 // unknownNamespace is the topic of notes about namespaces of unknown labels.
 const unknownNamespace = "unknown namespace"
 
-// skipped says that an object is left out, which has no decision.
-func skipped(kind apischema.GroupVersionKind) *report.Failure {
+// skippedFailure says that an object is left out, which has no decision.
+func skippedFailure(kind apischema.GroupVersionKind) *report.Failure {
 	return &report.Failure{
 		Skipped: true,
 		Message: "nothing is known about the kind " + kind.GroupVersion().String() + " " + kind.Kind + ", and no policy is for its group",

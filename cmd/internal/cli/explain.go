@@ -121,7 +121,7 @@ func (x *explaining) explain(ctx context.Context, args []string) error {
 		workloads: &x.workloads.Workloads, templates: x.workloads.found,
 		how: explain.Options{Trace: x.observe},
 	}
-	force := w.inForce(x.console, rejected)
+	force := w.policiesInForce(x.console, rejected)
 	x.requirePolicies(x.policies, force)
 	d.notes = newNotes(force, w, &x.asked)
 	var all []report.Explanation
@@ -133,7 +133,7 @@ func (x *explaining) explain(ctx context.Context, args []string) error {
 		all = append(all, stories...)
 	}
 	d.concludeWorkloads(x.console, &x.workloads)
-	if err := w.unread(); err != nil {
+	if err := w.unreadError(); err != nil {
 		x.raise(exitFailed)
 		x.sayError(err)
 	}
@@ -240,7 +240,7 @@ func (x *explaining) story(ctx context.Context, d *decider, it report.Item, even
 		if !it.Failure.Skipped {
 			x.raise(exitFailed)
 		}
-		x.say(placeBefore(it.Place, subject(it)+it.Failure.Message), it.Failure.Hint)
+		x.say(prefixPlace(it.Place, subject(it)+it.Failure.Message), it.Failure.Hint)
 		return e, nil
 	case !it.Decision.Allowed:
 		x.raise(exitDenied)
@@ -269,7 +269,7 @@ func (x *explaining) otherOrders(ctx context.Context, engine *celgate.Engine, re
 			names = append(names, ref)
 		}
 	}
-	other, err := order.Other(ctx, engine, req, names)
+	other, err := order.TryOthers(ctx, engine, req, names)
 	if err != nil || other == nil {
 		return nil, err
 	}
@@ -286,7 +286,7 @@ func (x *explaining) observe(told explain.Event) {
 		e.Variable = x.variables[variable{o.Policy.Ref(), o.Expr.Field}]
 		e.Steps = o.Steps()
 		e.Value, e.Failed = o.Result()
-		e.Reason = blame.Of(*o, x.evaluated[o.Policy])
+		e.Reason = blame.ReasonOf(*o, x.evaluated[o.Policy])
 		if e.Variable != "" {
 			x.evaluated[o.Policy] = append(x.evaluated[o.Policy], *o)
 		}

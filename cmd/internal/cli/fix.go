@@ -29,7 +29,7 @@ func (k *checking) fixFiles(ctx context.Context, paths []string) error {
 		if err != nil {
 			return err
 		}
-		found, err := check.Run(ctx, check.Input{Set: &w.set, Types: w.types, KubeVersion: orNewest(k.kubeVersion),
+		found, err := check.Run(ctx, check.Input{Set: &w.set, Types: w.types, KubeVersion: minorOrNewest(k.kubeVersion),
 			State: state}, check.Analyzers()...)
 		if err != nil {
 			return err
@@ -78,7 +78,7 @@ func fixes(docs []*manifest.Document, found []check.Diagnostic) map[string]*file
 				mine = append(mine, f)
 			}
 		}
-		object, done := fixed(d.Object, mine)
+		object, done := applyFixes(d.Object, mine)
 		if files[file] == nil {
 			files[file] = &fileEdits{to: map[*manifest.Document]map[string]any{}}
 		}
@@ -96,8 +96,8 @@ func fixes(docs []*manifest.Document, found []check.Diagnostic) map[string]*file
 	return files
 }
 
-// fixed returns a copy of an object with fixes made, and which were.
-func fixed(object map[string]any, found []check.Diagnostic) (map[string]any, []check.Diagnostic) {
+// applyFixes returns a copy of an object with fixes made, and which were.
+func applyFixes(object map[string]any, found []check.Diagnostic) (map[string]any, []check.Diagnostic) {
 	object, _ = clone(object).(map[string]any)
 	type edit struct {
 		check.Edit
@@ -228,7 +228,7 @@ func (e *fileEdits) text(text string, types *schema.Registry) (string, error) {
 		if begin < 0 {
 			return "", errors.New("the file has changed")
 		}
-		changed, err := inExpressions(source.Text, edits)
+		changed, err := editExpressions(source.Text, edits)
 		if err != nil {
 			if changed, err = rewrite.Text(source.Text, edits); err != nil {
 				return "", err
@@ -242,9 +242,9 @@ func (e *fileEdits) text(text string, types *schema.Registry) (string, error) {
 	return out.String(), nil
 }
 
-// inExpressions makes edits that change texts only where they stand, so that folded and quoted texts keep their lines.
+// editExpressions makes edits that change texts only where they stand, so that folded and quoted texts keep their lines.
 // The error means that it cannot be done like that.
-func inExpressions(text string, edits []rewrite.Edit) (string, error) {
+func editExpressions(text string, edits []rewrite.Edit) (string, error) {
 	changed := text
 	for _, edit := range edits {
 		for _, c := range changedTexts(edit.Old, edit.New) {
@@ -256,7 +256,7 @@ func inExpressions(text string, edits []rewrite.Edit) (string, error) {
 			for tail < min(len(c[0]), len(c[1]))-from && c[0][len(c[0])-1-tail] == c[1][len(c[1])-1-tail] {
 				tail++
 			}
-			from, to, ok := onePlace(changed, c[0], from, len(c[0])-tail)
+			from, to, ok := widenToUnique(changed, c[0], from, len(c[0])-tail)
 			if !ok {
 				return "", errors.New("not in one place")
 			}
@@ -277,8 +277,8 @@ func inExpressions(text string, edits []rewrite.Edit) (string, error) {
 	return changed, nil
 }
 
-// onePlace widens a part of value until it stands in text once.
-func onePlace(text, value string, from, to int) (int, int, bool) {
+// widenToUnique widens a part of value until it stands in text once.
+func widenToUnique(text, value string, from, to int) (int, int, bool) {
 	for {
 		if strings.Contains(value[from:to], `\`) {
 			return 0, 0, false // in a quoted text it is written in another way

@@ -58,7 +58,7 @@ func (m *formatting) run(args []string) error {
 	case len(args) == 0:
 		return &usageError{errors.New("no files given")}
 	}
-	types, err := builtin.Registry(orNewest(m.kubeVersion))
+	types, err := builtin.Registry(minorOrNewest(m.kubeVersion))
 	if err != nil {
 		return withHint(err, "celgate knows Kubernetes %s", strings.Join(builtin.Minors(), ", "))
 	}
@@ -154,7 +154,7 @@ func canonical(docs []*manifest.Document, types *schema.Registry) (map[string]*f
 		if !policy.Recognised(d.Object) {
 			continue
 		}
-		native := alike(d.Object)
+		native := asReleased(d.Object)
 		stored, _, err := prepare.Canonical(native, types, tree.Object(native).Kind())
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", d.Position(), err)
@@ -178,8 +178,8 @@ func canonical(docs []*manifest.Document, types *schema.Registry) (map[string]*f
 	return files, nil
 }
 
-// alike returns the object of a released kind whose defaults are those of a policy or binding.
-func alike(object map[string]any) map[string]any {
+// asReleased returns the object of a released kind whose defaults are those of a policy or binding.
+func asReleased(object map[string]any) map[string]any {
 	native := policy.Native(object)
 	if native["apiVersion"] != policy.Dialect {
 		return native

@@ -78,8 +78,8 @@ func decodeTree(text []byte) (map[string]any, error) {
 	return tree, kjson.UnmarshalCaseSensitivePreserveInts(asJSON, &tree)
 }
 
-// piped reports that standard input is given: no terminal and not closed.
-func (c *console) piped() bool {
+// hasPipedInput reports that standard input is given: no terminal and not closed.
+func (c *console) hasPipedInput() bool {
 	f, ok := c.stdin.(*os.File)
 	if !ok {
 		return true
@@ -90,7 +90,7 @@ func (c *console) piped() bool {
 
 // functionInput returns a ResourceList that comes in without being asked for. It does not wait long for one.
 func (c *console) functionInput() (string, bool) {
-	if !c.piped() {
+	if !c.hasPipedInput() {
 		return "", false
 	}
 	found := make(chan string, 1)
@@ -190,7 +190,7 @@ func (f *function) decide(ctx context.Context) ([]rewrite.Edit, error) {
 	for _, r := range rejected {
 		f.reject(r)
 	}
-	force := w.inForce(f.console, rejected)
+	force := w.policiesInForce(f.console, rejected)
 	f.requirePolicies([]string{"the function"}, force)
 	d := &decider{world: w, engine: engine, asked: &f.asked, notes: newNotes(force, w, &f.asked), edits: true,
 		changes: true, orders: true}

@@ -73,7 +73,7 @@ func (n *initing) init(ctx context.Context, args []string) error {
 		return err
 	}
 	examples, objects, err := check.Examples(ctx,
-		check.Input{Set: &w.set, Types: w.types, KubeVersion: orNewest(n.kubeVersion), State: existing})
+		check.Input{Set: &w.set, Types: w.types, KubeVersion: minorOrNewest(n.kubeVersion), State: existing})
 	if err != nil {
 		return err
 	}
@@ -105,10 +105,10 @@ func (n *initing) try(ctx context.Context, file string) error {
 		n.raise(exitFailed)
 		n.say(p.Error(), p.Hint)
 	}
-	for r := range suite.Run(ctx, suites, suite.Options{KubeVersion: orNewest(n.kubeVersion)}) {
+	for r := range suite.Run(ctx, suites, suite.Options{KubeVersion: minorOrNewest(n.kubeVersion)}) {
 		if r.Status != suite.Passed {
 			n.raise(exitDenied)
-			n.say(placeBefore(r.Place, r.Name+": "+string(r.Status)), "celgate test "+file+" says more")
+			n.say(prefixPlace(r.Place, r.Name+": "+string(r.Status)), "celgate test "+file+" says more")
 		}
 	}
 	return ctx.Err()

@@ -171,7 +171,7 @@ func (i *installing) match(ctx context.Context) error {
 	from.inline, from.inlined = i.read(loader, i.policies), len(i.policies) > 0
 	bundle := manifest.NewBundle(from.inline...)
 	if from.inlined && len(bundle.Set.Policies)+len(bundle.Problems) == 0 {
-		return noPolicies(i.policies, nil)
+		return noPoliciesError(i.policies, nil)
 	}
 	w, err := i.load(ctx, loader, from, nil)
 	if err != nil {
@@ -247,7 +247,7 @@ func (i *installing) matchUser(of *auditor, rights grants) error {
 	if strings.HasPrefix(i.asked.user, "system:serviceaccount:") {
 		rights.allow(apischema.GroupResource{Resource: "serviceaccounts"}, "get")
 	}
-	limits, err := needs.Of(of.force, needs.Given{Minor: orNewest(of.world.version), Deletions: i.deletions})
+	limits, err := needs.Find(of.force, needs.Given{Minor: minorOrNewest(of.world.version), Deletions: i.deletions})
 	if slices.ContainsFunc(limits, func(l needs.Limit) bool { return l.Need == needs.Authorizer }) {
 		rights.allow(apischema.GroupResource{Group: "authorization.k8s.io", Resource: "subjectaccessreviews"}, "create")
 	}

@@ -111,7 +111,7 @@ func (w *world) begin(ctx context.Context, given ...[]*manifest.Document) (*stat
 	if w.live == nil {
 		return state.New(w.types)
 	}
-	cluster := state.Empty(w.types)
+	cluster := state.NewEmpty(w.types)
 	if !slices.ContainsFunc(slices.Concat(given...),
 		func(d *manifest.Document) bool { return tree.Object(d.Object).Kind().Group == rbacv1.GroupName }) {
 		return cluster, nil
@@ -164,8 +164,8 @@ func (e everywhere) Get(ctx context.Context, kind schema.GroupVersionKind, names
 	}, nil
 }
 
-// unread joins what could not be read of the live cluster.
-func (w *world) unread() error {
+// unreadError joins what could not be read of the live cluster.
+func (w *world) unreadError() error {
 	if w.live == nil {
 		return nil
 	}

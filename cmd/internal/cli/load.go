@@ -69,7 +69,7 @@ func (c *console) load(ctx context.Context, loader *manifest.Loader, from source
 	var err error
 	if w.live != nil {
 		err = w.addKinds(c)
-	} else if w.types, err = builtin.Registry(orNewest(from.version)); err != nil {
+	} else if w.types, err = builtin.Registry(minorOrNewest(from.version)); err != nil {
 		err = withHint(err, "celgate knows Kubernetes %s", strings.Join(builtin.Minors(), ", "))
 	}
 	if err != nil {
@@ -106,25 +106,25 @@ func (c *console) load(ctx context.Context, loader *manifest.Loader, from source
 		return nil, withHint(&usageError{errors.New("no policies given")},
 			"name files or directories with -p, or a cluster with policies with --context")
 	default:
-		return nil, noPolicies(from.policies, batch)
+		return nil, noPoliciesError(from.policies, batch)
 	}
 	w.addPlain(c, slices.Concat(batch, from.samples), &from)
 	c.sayRelease(w)
 	if w.stored, err = w.begin(ctx, existing, beside, batch); err != nil {
 		return nil, err
 	}
-	w.stored = w.with(c, w.stored, existing)
-	w.stored = w.with(c, w.stored, beside)
+	w.stored = w.withDocuments(c, w.stored, existing)
+	w.stored = w.withDocuments(c, w.stored, beside)
 	shared := w.findShared()
 	seen := slices.DeleteFunc(slices.Clone(batch), func(d *manifest.Document) bool { return !shared(d.Object) })
 	for _, d := range seen {
 		d.Restore()
 	}
-	w.cluster = w.with(c, w.stored, seen)
+	w.cluster = w.withDocuments(c, w.stored, seen)
 	return w, nil
 }
 
-func orNewest(version string) string {
+func minorOrNewest(version string) string {
 	if version == "" {
 		return celgate.Newest
 	}
@@ -178,11 +178,11 @@ func (w *world) addPolicies(c *console, docs []*manifest.Document) []*manifest.D
 	w.set = bundle.Set
 	for _, d := range bundle.Reviews {
 		c.raise(exitFailed)
-		c.say(placeBefore(d.Position(), "an AdmissionReview is not a policy"), "give it as an argument, without -p")
+		c.say(prefixPlace(d.Position(), "an AdmissionReview is not a policy"), "give it as an argument, without -p")
 	}
 	for _, p := range bundle.Problems {
 		if p.Document != nil {
-			w.rejected = append(w.rejected, undecodable(p.Document, p.Err))
+			w.rejected = append(w.rejected, undecodableRejection(p.Document, p.Err))
 			continue
 		}
 		c.raise(exitFailed)
@@ -192,18 +192,18 @@ func (w *world) addPolicies(c *console, docs []*manifest.Document) []*manifest.D
 	for _, d := range bundle.Objects {
 		if meant := w.guessKind(tree.Object(d.Object).Kind()); meant != "" {
 			c.raise(exitFailed)
-			c.say(placeBefore(d.Position(), fmt.Sprintf("%v %v is not a kind of policy", d.Object["apiVersion"],
+			c.say(prefixPlace(d.Position(), fmt.Sprintf("%v %v is not a kind of policy", d.Object["apiVersion"],
 				describe(d.Object))), "did you mean "+meant+"?")
 			continue
 		}
 		others = append(others, d)
 	}
-	w.foreign = c.foreign(others)
+	w.foreign = c.sayForeign(others)
 	return others
 }
 
-// undecodable returns the rejection of a document that claims to be a policy and cannot be decoded.
-func undecodable(d *manifest.Document, err error) report.Rejection {
+// undecodableRejection returns the rejection of a document that claims to be a policy and cannot be decoded.
+func undecodableRejection(d *manifest.Document, err error) report.Rejection {
 	r := rejectionOf(d.Object, d.Position())
 	var decode *policy.DecodeError
 	if errors.As(err, &decode) {
@@ -264,7 +264,7 @@ func (w *world) addPlain(c *console, docs []*manifest.Document, from *sources) {
 	for _, d := range docs {
 		kind := tree.Object(d.Object).Kind()
 		if !from.takesPlain(kind) || kind.Group == "" || kind.Group == "celgate.dev" || w.types.Type(kind) != nil ||
-			len(w.types.Served(kind.GroupKind())) > 0 {
+			len(w.types.ServedVersions(kind.GroupKind())) > 0 {
 			continue
 		}
 		types, err := w.types.WithCustomResources(crdOf(kind))
@@ -272,7 +272,7 @@ func (w *world) addPlain(c *console, docs []*manifest.Document, from *sources) {
 			continue // the object is said to be of an unknown kind
 		}
 		w.types = types
-		c.say(placeBefore(d.Position(), "nothing is known about the kind "+kind.GroupVersion().String()+" "+kind.Kind+": its objects are taken as they are"), "")
+		c.say(prefixPlace(d.Position(), "nothing is known about the kind "+kind.GroupVersion().String()+" "+kind.Kind+": its objects are taken as they are"), "")
 	}
 }
 
@@ -291,22 +291,22 @@ func (w *world) addTypes(c *console, docs []*manifest.Document) {
 		types, err := w.types.WithCustomResources(d.Object)
 		if err != nil {
 			c.raise(exitFailed)
-			c.say(placeBefore(d.Position(), err.Error()), "")
+			c.say(prefixPlace(d.Position(), err.Error()), "")
 			continue
 		}
 		w.types = types
 	}
 }
 
-// with returns a cluster that holds the documents too, as the server stores them. Documents that cannot be objects
+// withDocuments returns a cluster that holds the documents too, as the server stores them. Documents that cannot be objects
 // of a cluster are said and left out.
-func (w *world) with(c *console, cluster *state.Cluster, docs []*manifest.Document) *state.Cluster {
+func (w *world) withDocuments(c *console, cluster *state.Cluster, docs []*manifest.Document) *state.Cluster {
 	var objects []map[string]any
 	var given []*manifest.Document
 	for _, d := range docs {
 		if isReview(d.Object) {
 			c.raise(exitFailed)
-			c.say(placeBefore(d.Position(), "an AdmissionReview is not an object of a cluster"),
+			c.say(prefixPlace(d.Position(), "an AdmissionReview is not an object of a cluster"),
 				"give it as an argument, without -c")
 			continue
 		}
@@ -315,7 +315,7 @@ func (w *world) with(c *console, cluster *state.Cluster, docs []*manifest.Docume
 			stored, _, err := prepare.ReadStored(object, w.types, kind)
 			if err != nil {
 				c.raise(exitFailed)
-				c.say(placeBefore(d.Position(), describe(object)+": "+err.Error()), "")
+				c.say(prefixPlace(d.Position(), describe(object)+": "+err.Error()), "")
 				continue
 			}
 			object = stored
@@ -331,14 +331,14 @@ func (w *world) with(c *console, cluster *state.Cluster, docs []*manifest.Docume
 		id := fmt.Sprint(o.Kind().GroupKind(), o.Namespace(), "/", o.Name())
 		if first, ok := seen[id]; ok {
 			c.raise(exitFailed)
-			c.say(placeBefore(given[i].Position(), describe(object)+" is given twice"), "the first is at "+first.String())
+			c.say(prefixPlace(given[i].Position(), describe(object)+" is given twice"), "the first is at "+first.String())
 			continue
 		}
 		seen[id] = given[i].Position()
 		next, err := cluster.Add(object)
 		if err != nil {
 			c.raise(exitFailed)
-			c.say(placeBefore(given[i].Position(), err.Error()), "")
+			c.say(prefixPlace(given[i].Position(), err.Error()), "")
 			continue
 		}
 		cluster = next
@@ -363,9 +363,9 @@ func (w *world) findShared() func(map[string]any) bool {
 	}
 }
 
-// inForce returns the policies and bindings that take part in decisions, and says which of the given ones do not
+// policiesInForce returns the policies and bindings that take part in decisions, and says which of the given ones do not
 // for want of the other half.
-func (w *world) inForce(c *console, rejected []report.Rejection) *policy.Set {
+func (w *world) policiesInForce(c *console, rejected []report.Rejection) *policy.Set {
 	refused, bound, known := map[policy.Ref]bool{}, map[policy.Ref]bool{}, map[policy.Ref]bool{}
 	force := &policy.Set{}
 	for _, p := range w.set.Policies {
@@ -411,16 +411,16 @@ func (w *world) inForce(c *console, rejected []report.Rejection) *policy.Set {
 	}
 	w.unbound = len(unbound) + len(missing)
 	if len(unbound) > 0 {
-		c.say("not in force without a binding: "+several(unbound), "")
+		c.say("not in force without a binding: "+listFew(unbound), "")
 	}
 	if len(missing) > 0 {
-		c.say("bindings of policies that are not given: "+several(missing), strings.Join(hints, "; "))
+		c.say("bindings of policies that are not given: "+listFew(missing), strings.Join(hints, "; "))
 	}
 	return force
 }
 
-// several lists a few names and counts the rest.
-func several(names []string) string {
+// listFew lists a few names and counts the rest.
+func listFew(names []string) string {
 	slices.Sort(names)
 	names = slices.Compact(names)
 	const most = 5

@@ -70,7 +70,7 @@ func (l *lowering) run(args []string) error {
 	case l.format != "yaml":
 		return &usageError{fmt.Errorf("unknown output format %q: yaml is the only one", l.format)}
 	}
-	types, err := builtin.Registry(orNewest(l.kubeVersion))
+	types, err := builtin.Registry(minorOrNewest(l.kubeVersion))
 	if err != nil {
 		return withHint(err, "celgate knows Kubernetes %s", strings.Join(builtin.Minors(), ", "))
 	}
@@ -84,7 +84,7 @@ func (l *lowering) run(args []string) error {
 		l.refuse(p.Position, policy.RefOf(p.Document.Object), p.Message)
 		l.refused[policy.RefOf(p.Document.Object)] = true
 	}
-	engine, err := celgate.New(&bundle.Set, celgate.Options{KubeVersion: orNewest(l.kubeVersion)})
+	engine, err := celgate.New(&bundle.Set, celgate.Options{KubeVersion: minorOrNewest(l.kubeVersion)})
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (l *lowering) run(args []string) error {
 		l.refuse(r.Position, r.Ref, r.Status.Message)
 		l.refused[r.Ref] = true
 	}
-	l.natively, err = celenv.New(orNewest(l.kubeVersion), quirks.Of(orNewest(l.kubeVersion)))
+	l.natively, err = celenv.New(minorOrNewest(l.kubeVersion), quirks.SetOf(minorOrNewest(l.kubeVersion)))
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (l *lowering) lowerPolicies(docs []*manifest.Document, set *policy.Set) (ou
 		if p.Kind == policy.Admission && len(refusals) == 0 {
 			refusals = append(refusals, l.refusedPatches(natives)...)
 		}
-		refusals = append(refusals, taken(set, p.Kind == policy.Admission, natives)...)
+		refusals = append(refusals, refuseTaken(set, p.Kind == policy.Admission, natives)...)
 		for _, r := range refusals {
 			l.refused[ref], natives = true, nil
 			l.refuse(p.Locate(&field.Error{Field: r.Field}), ref, r.String())
@@ -145,7 +145,7 @@ func (l *lowering) lowerBindings(docs []*manifest.Document, set *policy.Set) (ou
 			continue
 		}
 		natives, refusals := lower.Binding(d.Object, b, set.Policy, l.types)
-		refusals = append(refusals, taken(set, b.Kind == policy.Admission, natives)...)
+		refusals = append(refusals, refuseTaken(set, b.Kind == policy.Admission, natives)...)
 		for _, object := range natives {
 			if ref := policy.RefOf(object); l.printed[ref] {
 				refusals = append(refusals, lower.Refusal{Field: "metadata.name",
@@ -186,8 +186,8 @@ func (l *lowering) warnOfOrder(engine *celgate.Engine) error {
 	return nil
 }
 
-// taken refuses what would be printed under the name of a native object that is printed, too.
-func taken(set *policy.Set, made bool, natives []map[string]any) (all []lower.Refusal) {
+// refuseTaken refuses what would be printed under the name of a native object that is printed, too.
+func refuseTaken(set *policy.Set, made bool, natives []map[string]any) (all []lower.Refusal) {
 	for _, object := range natives {
 		if ref := policy.RefOf(object); made && (set.Policy(ref) != nil || set.Binding(ref) != nil) {
 			all = append(all, lower.Refusal{Field: "metadata.name",
@@ -199,7 +199,7 @@ func taken(set *policy.Set, made bool, natives []map[string]any) (all []lower.Re
 
 // verdicts refuses the expressions that kube-apiserver cannot evaluate, or of which it does not take every result.
 func (l *lowering) verdicts(p *policy.Policy) (all []lower.Refusal) {
-	for _, found := range compile.NotNative(l.natively, p) {
+	for _, found := range compile.NativeErrors(l.natively, p) {
 		all = append(all, lower.Refusal{Field: found.Field, Reason: found.Err.Error()})
 	}
 	return all
@@ -217,7 +217,7 @@ func (l *lowering) refusedPatches(natives []map[string]any) (all []lower.Refusal
 	analyzers := slices.DeleteFunc(check.Analyzers(),
 		func(a *check.Analyzer) bool { return a.Code != "CG202" && a.Code != "CG204" })
 	found, err := check.Run(context.Background(),
-		check.Input{Set: set, Types: l.types, KubeVersion: orNewest(l.kubeVersion)}, analyzers...)
+		check.Input{Set: set, Types: l.types, KubeVersion: minorOrNewest(l.kubeVersion)}, analyzers...)
 	if err != nil {
 		return nil
 	}

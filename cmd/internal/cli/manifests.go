@@ -152,7 +152,7 @@ type asides struct{ report.Writer }
 func (c *console) newAsides(color string, set *policy.Set, rejected []report.Rejection) (asides, error) {
 	side := *c
 	side.stdout = c.stderr
-	colored, err := side.colored(color)
+	colored, err := side.usesColor(color)
 	if err != nil {
 		return asides{}, err
 	}
@@ -202,8 +202,8 @@ func (d *decider) edit(ctx context.Context, a *answer) (err error) {
 	return err
 }
 
-// shown returns changes without what the server fills in itself.
-func (d *decider) shown(changes []celgate.Change) []celgate.Change {
+// shownChanges returns changes without what the server fills in itself.
+func (d *decider) shownChanges(changes []celgate.Change) []celgate.Change {
 	out := slices.Clone(changes)
 	for i, c := range out {
 		kind := tree.Object(c.After).Kind()

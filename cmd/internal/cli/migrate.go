@@ -204,7 +204,7 @@ func (m *migration) world(from sources) (*world, error) {
 	if err := w.addKinds(m.console); err != nil {
 		return nil, err
 	}
-	w.stored = state.Empty(w.types)
+	w.stored = state.NewEmpty(w.types)
 	w.cluster = w.stored
 	var docs []*manifest.Document
 	for _, own := range m.handover.Own {
@@ -254,7 +254,7 @@ func (m *migration) replay(ctx context.Context, w *world) error {
 	}
 	fmt.Fprintf(m.stdout, "%s: %d agree (%d of them denied or changed), %d disagree, %d refused for other reasons\n",
 		plural(t.agree+t.differ+t.other, "dry-run request", "dry-run requests"), t.agree, t.acted, t.differ, t.other)
-	if err := w.unread(); err != nil {
+	if err := w.unreadError(); err != nil {
 		m.raise(exitFailed)
 		m.sayError(err)
 	}

@@ -56,7 +56,7 @@ type target struct{ format, file string }
 
 // targets returns what the flags ask for, or why that cannot be: at most one output goes to standard output.
 func (r *reporting) targets() ([]target, error) {
-	if _, err := (&console{}).colored(r.color); err != nil {
+	if _, err := (&console{}).usesColor(r.color); err != nil {
 		return nil, err
 	}
 	if len(r.wanted) == 0 {
@@ -103,7 +103,7 @@ func (r *reporting) open(c *console) ([]*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	colored, err := c.colored(r.color)
+	colored, err := c.usesColor(r.color)
 	if err != nil {
 		return nil, err
 	}

@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// inOrder calls work for each value of in, on several goroutines, and yields the results in the order of in. No more
+// mapInOrder calls work for each value of in, on several goroutines, and yields the results in the order of in. No more
 // than a few results for each worker are held at a time. When the caller stops early, so does everything here.
-func inOrder[A, B any](in iter.Seq[A], workers int, work func(A) B) iter.Seq[B] {
+func mapInOrder[A, B any](in iter.Seq[A], workers int, work func(A) B) iter.Seq[B] {
 	type job struct {
 		in  A
 		out chan B // takes one result without blocking

@@ -14,7 +14,7 @@ func TestOrdered(t *testing.T) {
 	const n = 500
 	in := slices.Values(slices.Repeat([]int{3, 1, 2}, n/3))
 	want := slices.Collect(in)
-	got := slices.Collect(inOrder(in, 4, func(i int) int {
+	got := slices.Collect(mapInOrder(in, 4, func(i int) int {
 		for range i {
 			runtime.Gosched()
 		}
@@ -32,7 +32,7 @@ func TestOrderedStops(t *testing.T) {
 		}
 		stopped = true
 	}
-	for i := range inOrder(endless, 3, func(i int) int { return i }) {
+	for i := range mapInOrder(endless, 3, func(i int) int { return i }) {
 		if i == 100 {
 			break
 		}
@@ -95,7 +95,7 @@ func TestProgress(t *testing.T) {
 	if s := step(1200*time.Millisecond, 12); s != "\r\x1b[K12 requests" {
 		t.Errorf("got %q", s)
 	}
-	p.of(10) // an estimate, and more than that is done
+	p.setTotal(10) // an estimate, and more than that is done
 	if s := step(2*time.Second, 20); s != "\r\x1b[K20 of 20 requests, 0s left" {
 		t.Errorf("got %q", s)
 	}

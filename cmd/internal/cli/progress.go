@@ -26,8 +26,8 @@ func newProgress(c *console, total int) *progress {
 	return &progress{w: c.stderr, total: total, now: time.Now, start: time.Now()}
 }
 
-// of sets how many there are as far as is known; 0: it is not.
-func (p *progress) of(total int) {
+// setTotal sets how many there are as far as is known; 0: it is not.
+func (p *progress) setTotal(total int) {
 	if p != nil {
 		p.total = total
 	}

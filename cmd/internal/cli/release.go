@@ -12,11 +12,11 @@ import (
 // sayRelease says, once for each Kubernetes, on what its answers rest if no server of it gave them, and which policies
 // are taken to be in force though its servers serve them only if their flags say so.
 func (c *console) sayRelease(w *world) {
-	release := quirks.ReleaseOf(orNewest(w.version))
+	release := quirks.ReleaseOf(minorOrNewest(w.version))
 	if c.releases == nil {
 		c.releases = map[string]bool{}
 	}
-	if unknown := release.Unknown(); unknown != "" && !c.releases[release.Minor] {
+	if unknown := release.UnknownNote(); unknown != "" && !c.releases[release.Minor] {
 		c.say(unknown, "")
 	}
 	c.releases[release.Minor] = true

@@ -67,14 +67,14 @@ func (w *world) requester() *celgate.Requester {
 
 // request makes a request of a document: the one that an AdmissionReview holds, or the one that sends the manifest.
 func (w *world) request(ctx context.Context, d *manifest.Document, a *asked) (*celgate.Request, error) {
-	r, err := w.anyRequest(ctx, d, a)
+	r, err := w.requestOf(ctx, d, a)
 	if hint := words.Hint(err); hint != "" {
 		return nil, &hintedError{err, hint}
 	}
 	return r, err
 }
 
-func (w *world) anyRequest(ctx context.Context, d *manifest.Document, a *asked) (*celgate.Request, error) {
+func (w *world) requestOf(ctx context.Context, d *manifest.Document, a *asked) (*celgate.Request, error) {
 	if isReview(d.Object) {
 		if flags := a.usedFlags(); len(flags) > 0 {
 			return nil, fmt.Errorf("an AdmissionReview already says what %s would", strings.Join(flags, ", "))
@@ -150,7 +150,7 @@ func (w *world) oldCluster(c *console, docs []*manifest.Document, namespace stri
 		}
 		placed[i] = &in
 	}
-	return w.with(c, none, placed), nil
+	return w.withDocuments(c, none, placed), nil
 }
 
 // describe returns the kind and name of an object.
@@ -172,8 +172,8 @@ func nameOf(object map[string]any) string {
 	return name
 }
 
-// placeBefore puts a place before a message.
-func placeBefore(place policy.Position, message string) string {
+// prefixPlace puts a place before a message.
+func prefixPlace(place policy.Position, message string) string {
 	if s := place.String(); s != "" {
 		return s + ": " + message
 	}

@@ -90,7 +90,7 @@ func (e *exporting) export(ctx context.Context) error {
 			if out.Len() > 0 {
 				out.WriteString("---\n")
 			}
-			out.WriteString(rewrite.YAML(bare(object), e.world.types.Type(tree.Object(object).Kind())))
+			out.WriteString(rewrite.YAML(stripServerFields(object), e.world.types.Type(tree.Object(object).Kind())))
 		}
 	}
 	if err := snapshot.Err(); err != nil {
@@ -166,8 +166,8 @@ func (e *exporting) roles(ctx context.Context) ([]map[string]any, error) {
 	return all, nil
 }
 
-// bare leaves out what only the server knows about an object.
-func bare(object map[string]any) map[string]any {
+// stripServerFields leaves out what only the server knows about an object.
+func stripServerFields(object map[string]any) map[string]any {
 	object = maps.Clone(object)
 	delete(object, "status")
 	if metadata, ok := object["metadata"].(map[string]any); ok {

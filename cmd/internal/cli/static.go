@@ -21,14 +21,14 @@ func (s *staticFiles) flags(f *pflag.FlagSet) {
 		"`FILE` the same flag of the API server: the static policies\nthat the file names are in force")
 }
 
-func (s *staticFiles) none() bool { return len(s.dirs) == 0 && s.config == "" }
+func (s *staticFiles) isEmpty() bool { return len(s.dirs) == 0 && s.config == "" }
 
 // addStatic adds static policies to the set, as an API server that starts with them. The error is one with which it
 // would not start.
 func (w *world) addStatic(c *console, version string) error {
 	var dirs []static.Dir
 	if c.static.config != "" {
-		named, others, err := static.Configured(c.static.config)
+		named, others, err := static.ConfiguredDirs(c.static.config)
 		if err != nil {
 			return err
 		}
@@ -40,7 +40,7 @@ func (w *world) addStatic(c *console, version string) error {
 	for _, dir := range c.static.dirs {
 		dirs = append(dirs, static.Dir{Path: dir})
 	}
-	set, err := static.Load(orNewest(version), dirs...)
+	set, err := static.Load(minorOrNewest(version), dirs...)
 	if err != nil {
 		return err
 	}

@@ -129,13 +129,13 @@ func (t *test) run(ctx context.Context, args []string) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	if !t.watch {
-		return t.once(ctx, args, opts)
+		return t.runOnce(ctx, args, opts)
 	}
 	for {
-		suites, _ := suite.Load(args...) // once says the problems
+		suites, _ := suite.Load(args...) // runOnce reports the problems
 		files := append(suite.Files(suites), args...)
 		before := snapshot(files) // a change while cases run counts
-		if err := t.once(ctx, args, opts); err != nil && ctx.Err() == nil {
+		if err := t.runOnce(ctx, args, opts); err != nil && ctx.Err() == nil {
 			t.sayError(err)
 		}
 		if !waitForChange(ctx, files, before) {
@@ -227,8 +227,8 @@ func snapshot(paths []string) map[string]stamp {
 	return all
 }
 
-// once runs the cases.
-func (t *test) once(ctx context.Context, args []string, opts suite.Options) error {
+// runOnce runs the cases.
+func (t *test) runOnce(ctx context.Context, args []string, opts suite.Options) error {
 	suites, problems := suite.Load(args...)
 	for _, p := range problems {
 		t.raise(exitFailed)

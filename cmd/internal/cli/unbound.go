@@ -44,5 +44,5 @@ func (w *world) bindUnbound(c *console) {
 	if len(without) > 0 {
 		hint = "params are null for " + strings.Join(without, ", ") + ": a binding says where they are"
 	}
-	c.say("bound everywhere with the action Deny, though no binding says so: "+several(bound), hint)
+	c.say("bound everywhere with the action Deny, though no binding says so: "+listFew(bound), hint)
 }

@@ -74,7 +74,7 @@ func causesOf(was, is *celgate.Decision) []celgate.Quirk {
 // of policies and in the same way, one is written.
 func (x *diffing) askSpecimens(ctx context.Context, old, now *side, write func(report.Comparison) error) error {
 	requests, objects, err := check.Specimens(ctx, check.Input{Set: &old.world.set, Types: old.world.types,
-		KubeVersion: orNewest(old.version)})
+		KubeVersion: minorOrNewest(old.version)})
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (x *diffing) askSpecimens(ctx context.Context, old, now *side, write func(r
 		err := x.contrast(old, now, items[0], items[1], func(c report.Comparison) error {
 			key := fmt.Sprint(r.Kind, c.Changes)
 			for _, p := range c.Pairs {
-				key += fmt.Sprintf("\n%s %s %s %s", p.Of().Kind, p.Of().Policy, p.Of().Part, doesOf(p.Old)+doesOf(p.New))
+				key += fmt.Sprintf("\n%s %s %s %s", p.Entry().Kind, p.Entry().Policy, p.Entry().Part, effectText(p.Old)+effectText(p.New))
 			}
 			if len(c.Changes) > 0 && seen[key] {
 				return nil
@@ -123,7 +123,7 @@ func (x *diffing) askSpecimens(ctx context.Context, old, now *side, write func(r
 	return nil
 }
 
-func doesOf(e *delta.Entry) string {
+func effectText(e *delta.Entry) string {
 	if e == nil {
 		return "nothing"
 	}

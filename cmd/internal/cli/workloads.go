@@ -37,8 +37,8 @@ type templates struct {
 	seen  map[string]map[string]bool // by what names a kind: the paths at which objects of it hold a template
 }
 
-// saw takes note of the kind of an object.
-func (t *templates) saw(kind schema.GroupKind) {
+// noteKind takes note of the kind of an object.
+func (t *templates) noteKind(kind schema.GroupKind) {
 	if t == nil {
 		return
 	}
@@ -47,8 +47,8 @@ func (t *templates) saw(kind schema.GroupKind) {
 	t.kinds[kind] = true
 }
 
-// looked takes note of the Pods of an object whose kind a name is for; empty: none is.
-func (t *templates) looked(named string, pods []workload.Child) {
+// notePods takes note of the Pods of an object whose kind a name is for; empty: none is.
+func (t *templates) notePods(named string, pods []workload.Child) {
 	if t == nil || named == "" {
 		return
 	}
@@ -139,7 +139,7 @@ func (d *decider) follow(ctx context.Context, doc *manifest.Document, r *celgate
 	}
 	children, err := d.workloads.Children(stored)
 	_, named := d.workloads.PathsOf(tree.Object(stored).Kind())
-	d.templates.looked(named, children)
+	d.templates.notePods(named, children)
 	if err != nil {
 		return nil, err
 	}
@@ -155,8 +155,8 @@ func (d *decider) concludeWorkloads(c *console, w *workloads) {
 	}
 }
 
-// unfollowed says that Pods of an object are not asked about.
-func unfollowed(err error) string { return "no Pod of it is evaluated: " + err.Error() }
+// unfollowedNote says that Pods of an object are not asked about.
+func unfollowedNote(err error) string { return "no Pod of it is evaluated: " + err.Error() }
 
 // followed are the objects that are followed from one manifest.
 type followed struct {

@@ -67,17 +67,17 @@ type Entry struct {
 	Violation *celgate.Violation // of a denial, a warning or what is audited, by a policy
 }
 
-// same is what must be equal for two entries to be the same to whoever sends the request: names of bindings and params
+// identity is what must be equal for two entries to be the same to whoever sends the request: names of bindings and params
 // are not.
-func (e Entry) same() string {
+func (e Entry) identity() string {
 	return strings.Join([]string{e.Does, string(e.Kind), e.Policy, e.Message, fmt.Sprint(e.Hunks)}, "\n")
 }
 
 // A Pair is what a policy did and does now; nil: nothing.
 type Pair struct{ Old, New *Entry }
 
-// Of returns the entry that tells which policy the pair is about.
-func (p Pair) Of() *Entry {
+// Entry returns the entry that tells which policy the pair is about.
+func (p Pair) Entry() *Entry {
 	if p.New != nil {
 		return p.New
 	}
@@ -97,20 +97,20 @@ type Answer struct {
 	Decision *celgate.Decision
 }
 
-// Of compares two answers to a request. Either is nil when there was no such request, because what would have made it
+// Compare compares two answers to a request. Either is nil when there was no such request, because what would have made it
 // was denied.
-func Of(old, now *Answer, types *schema.Registry) Difference {
+func Compare(old, now *Answer, types *schema.Registry) Difference {
 	var d Difference
 	was, is := entriesOf(old, types), entriesOf(now, types)
 	common := map[string]bool{}
 	for _, e := range was {
-		common[e.same()] = slices.ContainsFunc(is, func(x Entry) bool { return x.same() == e.same() })
+		common[e.identity()] = slices.ContainsFunc(is, func(x Entry) bool { return x.identity() == e.identity() })
 	}
 	rest := func(entries []Entry) []*Entry {
 		var left []*Entry
 		seen := map[string]bool{}
 		for i := range entries {
-			if key := entries[i].same(); !common[key] && !seen[key] {
+			if key := entries[i].identity(); !common[key] && !seen[key] {
 				seen[key] = true
 				left = append(left, &entries[i])
 			}
@@ -151,7 +151,7 @@ func pair(was, is []*Entry) []Pair {
 		pairs = append(pairs, Pair{New: e})
 	}
 	slices.SortStableFunc(pairs, func(a, b Pair) int {
-		x, y := a.Of(), b.Of()
+		x, y := a.Entry(), b.Entry()
 		return cmp.Or(strings.Compare(x.Policy, y.Policy), strings.Compare(string(x.Kind), string(y.Kind)),
 			strings.Compare(x.Part, y.Part))
 	})
@@ -161,11 +161,11 @@ func pair(was, is []*Entry) []Pair {
 // changesOf says in which ways the whole answers differ.
 func changesOf(old, now *Answer, d Difference) []Change {
 	found := map[Change]bool{}
-	was, is := old.does(), now.does()
+	was, is := old.effects(), now.effects()
 	if !is[Denies] || !was[Denies] { // a denied request has no object
 		changed := len(d.Object) > 0
 		switch {
-		case changed && now.does()[Mutates] || is[Mutates] && old == nil:
+		case changed && now.effects()[Mutates] || is[Mutates] && old == nil:
 			found[NewlyChanged] = true
 		case changed && was[Mutates]:
 			found[NoLongerChanged] = true
@@ -204,8 +204,8 @@ func changesOf(old, now *Answer, d Difference) []Change {
 	return all
 }
 
-// does says what is done to the request.
-func (a *Answer) does() map[string]bool {
+// effects says what is done to the request.
+func (a *Answer) effects() map[string]bool {
 	does := map[string]bool{}
 	if a == nil {
 		return does

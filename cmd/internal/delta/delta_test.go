@@ -116,7 +116,7 @@ func TestOf(t *testing.T) {
 		old, now := a.engine(t, types), b.engine(t, types)
 		for n := range 1000 {
 			was, is := answer(old, n), answer(now, n)
-			if d := delta.Of(was, was, types); len(d.Changes)+len(d.Pairs)+len(d.Object) > 0 {
+			if d := delta.Compare(was, was, types); len(d.Changes)+len(d.Pairs)+len(d.Object) > 0 {
 				t.Fatalf("%d: an answer differs from itself: %v", n, d.Changes)
 			}
 			wanted := map[delta.Change]bool{
@@ -127,13 +127,13 @@ func TestOf(t *testing.T) {
 				delta.NewlyAudited:    b.fails(n) && b.action == policy.Audit,
 				delta.NoLongerWarned:  a.fails(n) && !(b.fails(n) && b.action == policy.Warn) && !b.denies(n),
 			}
-			got := delta.Of(was, is, types)
+			got := delta.Compare(was, is, types)
 			for _, c := range delta.Changes() {
 				if has := slices.Contains(got.Changes, c); has != wanted[c] {
 					t.Errorf("%+v, object %d: %s is %v, not %v", b, n, c, has, wanted[c])
 				}
 			}
-			back := delta.Of(is, was, types)
+			back := delta.Compare(is, was, types)
 			if len(back.Pairs) != len(got.Pairs) ||
 				slices.Contains(back.Changes, delta.NoLongerDenied) != slices.Contains(got.Changes,
 					delta.NewlyDenied) ||

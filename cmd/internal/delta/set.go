@@ -134,15 +134,15 @@ func partsOf(old, now []said) []Part {
 func (s Source) objects() []described {
 	var all []described
 	for _, p := range s.Set.Policies {
-		all = append(all, s.ofPolicy(p))
+		all = append(all, s.describePolicy(p))
 	}
 	for _, b := range s.Set.Bindings {
-		all = append(all, s.ofBinding(b))
+		all = append(all, s.describeBinding(b))
 	}
 	return all
 }
 
-func (s Source) ofPolicy(p *policy.Policy) described {
+func (s Source) describePolicy(p *policy.Policy) described {
 	d := described{p.Ref(), p.Position, nil}
 	d.matches(p.MatchConstraints, s.Types)
 	d.say("failurePolicy", string(p.FailurePolicy))
@@ -154,7 +154,7 @@ func (s Source) ofPolicy(p *policy.Policy) described {
 	}
 	named := func(part string, all []policy.NamedExpr) {
 		for _, x := range all {
-			d.say(part, x.Name+": "+oneLine(x.Expr.Src))
+			d.say(part, x.Name+": "+foldLines(x.Expr.Src))
 		}
 	}
 	named("matchConditions", p.MatchConditions)
@@ -163,19 +163,19 @@ func (s Source) ofPolicy(p *policy.Policy) described {
 		if v.Reason == metav1.StatusReasonInvalid {
 			v.Reason = ""
 		}
-		d.say("validations", oneLine(v.Expr.Src)+members(v, "Expr"))
+		d.say("validations", foldLines(v.Expr.Src)+members(v, "Expr"))
 	}
 	for _, a := range p.AuditAnnotations {
-		d.say("auditAnnotations", a.Key+": "+oneLine(a.ValueExpr.Src))
+		d.say("auditAnnotations", a.Key+": "+foldLines(a.ValueExpr.Src))
 	}
 	for _, m := range p.Mutations {
-		d.say("mutations", string(m.PatchType)+": "+oneLine(m.Expr.Src)+members(m, "Expr", "PatchType"))
+		d.say("mutations", string(m.PatchType)+": "+foldLines(m.Expr.Src)+members(m, "Expr", "PatchType"))
 	}
 	if b := p.Singleton; b != nil {
 		d.say("singletonPolicy", "true")
 		d.actions(b)
 	}
-	d.own(*p, "Singleton", "FailurePolicy", "ParamKind", "MatchConstraints", "MatchConditions", "Variables", "Validations",
+	d.addOwn(*p, "Singleton", "FailurePolicy", "ParamKind", "MatchConstraints", "MatchConditions", "Variables", "Validations",
 		"AuditAnnotations", "Mutations", "Reinvocation", "ParamMerge")
 	if p.Mutates() {
 		d.say("reinvocationPolicy", string(p.Reinvocation))
@@ -186,7 +186,7 @@ func (s Source) ofPolicy(p *policy.Policy) described {
 	return d
 }
 
-func (s Source) ofBinding(b *policy.Binding) described {
+func (s Source) describeBinding(b *policy.Binding) described {
 	d := described{b.Ref(), b.Position, nil}
 	d.say("policyName", b.PolicyName)
 	for _, ref := range b.Policies {
@@ -205,7 +205,7 @@ func (s Source) ofBinding(b *policy.Binding) described {
 		d.say("parameterNotFoundAction", string(r.NotFoundAction))
 	}
 	d.matches(b.MatchResources, s.Types)
-	d.own(*b, "PolicyName", "Policies", "Actions", "MutationActions", "ParamRef", "MatchResources", "Namespace")
+	d.addOwn(*b, "PolicyName", "Policies", "Actions", "MutationActions", "ParamRef", "MatchResources", "Namespace")
 	return d
 }
 
@@ -218,10 +218,10 @@ func (d *described) actions(b *policy.Binding) {
 	}
 }
 
-// own says what else a policy or a binding says, by the names of its members.
-func (d *described) own(of any, but ...string) {
+// addOwn says what else a policy or a binding says, by the names of its members.
+func (d *described) addOwn(of any, but ...string) {
 	but = append(but, "Kind", "APIVersion", "Name", "Metadata", "Position", "Stored", "Static")
-	for name, value := range saidOf(of, but) {
+	for name, value := range membersOf(of, but) {
 		d.say(name, value)
 	}
 }
@@ -229,15 +229,15 @@ func (d *described) own(of any, but ...string) {
 // members writes what the members of a rule or a mutation say, but for some.
 func members(of any, but ...string) string {
 	var text strings.Builder
-	for name, value := range saidOf(of, but) {
-		text.WriteString("; " + name + ": " + oneLine(value))
+	for name, value := range membersOf(of, but) {
+		text.WriteString("; " + name + ": " + foldLines(value))
 	}
 	return text.String()
 }
 
-// saidOf yields the members of a struct that are not zero, but for some, as they are written in YAML, and those of
+// membersOf yields the members of a struct that are not zero, but for some, as they are written in YAML, and those of
 // structs in it as outer.inner.
-func saidOf(of any, but []string) iter.Seq2[string, string] {
+func membersOf(of any, but []string) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		v := reflect.Indirect(reflect.ValueOf(of))
 		for i := range v.NumField() {
@@ -249,7 +249,7 @@ func saidOf(of any, but []string) iter.Seq2[string, string] {
 			if x, ok := value.(policy.Expr); ok {
 				value = x.Src
 			} else if reflect.Indirect(member).Kind() == reflect.Struct {
-				for inner, text := range saidOf(value, nil) {
+				for inner, text := range membersOf(value, nil) {
 					if !yield(name+"."+inner, text) {
 						return
 					}
@@ -299,8 +299,8 @@ func (d *described) matches(m *policy.MatchResources, types *schema.Registry) {
 	if m == nil {
 		return
 	}
-	for part, rules := range byPart(m) {
-		for _, item := range matched(rules, types) {
+	for part, rules := range rulesByPart(m) {
+		for _, item := range ruleTexts(rules, types) {
 			d.say(part, item)
 		}
 	}
@@ -332,15 +332,15 @@ func texts[T fmt.Stringer](list []T) (all []string) {
 	return all
 }
 
-func byPart(m *policy.MatchResources) iter.Seq2[string, []policy.Rule] {
+func rulesByPart(m *policy.MatchResources) iter.Seq2[string, []policy.Rule] {
 	return func(yield func(string, []policy.Rule) bool) {
 		_ = yield("matched", m.ResourceRules) && yield("excluded", m.ExcludeRules)
 	}
 }
 
-// matched tells rules by resource, as "deployments.v1.apps: CREATE, UPDATE". A wildcard stays one; what it stands for
+// ruleTexts tells rules by resource, as "deployments.v1.apps: CREATE, UPDATE". A wildcard stays one; what it stands for
 // depends on the cluster.
-func matched(rules []policy.Rule, types *schema.Registry) []string {
+func ruleTexts(rules []policy.Rule, types *schema.Registry) []string {
 	operations := map[string]map[string]bool{}
 	for _, r := range rules {
 		for _, group := range r.APIGroups {
@@ -414,4 +414,4 @@ func selector(s *metav1.LabelSelector) string {
 	return metav1.FormatLabelSelector(s)
 }
 
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+func foldLines(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -314,7 +314,7 @@ type madeOf struct {
 }
 
 func (m *madeOf) same(other *madeOf) bool {
-	return m.revision == other.revision && slices.EqualFunc(m.definitions, other.definitions, tree.Same)
+	return m.revision == other.revision && slices.EqualFunc(m.definitions, other.definitions, tree.IsSame)
 }
 
 // Follow watches the params of the policies of a set, and stops to watch what none of them names any more. It waits for

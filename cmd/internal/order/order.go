@@ -24,9 +24,9 @@ type Outcome struct {
 	Usual, Decision *celgate.Decision // of the mutating phase
 }
 
-// Other makes the mutations of a request in other orders of policies and returns the first whose result is not the
+// TryOthers makes the mutations of a request in other orders of policies and returns the first whose result is not the
 // usual one; nil if there is none. The policies are given in their usual order; those of the dialect keep their places.
-func Other(ctx context.Context, engine *celgate.Engine, req *celgate.Prepared, usually []policy.Ref) (*Outcome, error) {
+func TryOthers(ctx context.Context, engine *celgate.Engine, req *celgate.Prepared, usually []policy.Ref) (*Outcome, error) {
 	var names []string
 	for _, ref := range usually {
 		if ref.Kind == string(policy.Mutating) {
@@ -74,10 +74,10 @@ func Note(ctx context.Context, engine *celgate.Engine, req *celgate.Prepared, d 
 			names = append(names, ref)
 		}
 	}
-	if len(d.Changes) == 0 && !failed(d) {
+	if len(d.Changes) == 0 && !hasFailed(d) {
 		return nil, nil // every policy sees the object as it came, in every order
 	}
-	other, err := Other(ctx, engine, req, names)
+	other, err := TryOthers(ctx, engine, req, names)
 	if err != nil || other == nil {
 		return nil, err
 	}
@@ -85,8 +85,8 @@ func Note(ctx context.Context, engine *celgate.Engine, req *celgate.Prepared, d 
 		"the order of mutating policies matters: in the order %s the result is another one, and the API server chooses the order at random; celgate explain shows both", strings.Join(other.Policies, ", "))}, nil
 }
 
-// failed reports that a mutating policy failed, which may hide the changes of others.
-func failed(d *celgate.Decision) bool {
+// hasFailed reports that a mutating policy failed, which may hide the changes of others.
+func hasFailed(d *celgate.Decision) bool {
 	return slices.ContainsFunc(d.Violations, func(v celgate.Violation) bool { return v.Phase == policy.PhaseMutation })
 }
 

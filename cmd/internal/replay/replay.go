@@ -29,8 +29,8 @@ type Result struct {
 // most is how many values of one change are looked for in the end.
 const most = 1000
 
-// Idempotent reports that a second run leaves the object as it is.
-func (r *Result) Idempotent() bool { return len(r.Again) == 0 && r.Denied == "" }
+// IsIdempotent reports that a second run leaves the object as it is.
+func (r *Result) IsIdempotent() bool { return len(r.Again) == 0 && r.Denied == "" }
 
 // Survives reports that what each policy set is there in the end.
 func (r *Result) Survives() bool { return len(r.Lost) == 0 }
@@ -45,13 +45,13 @@ type Change struct {
 // By names an invocation of a policy.
 type By struct{ Policy, Binding, Param string }
 
-// Beyond words that a policy sets more than was looked at.
-func (b By) Beyond() string {
+// BeyondText words that a policy sets more than was looked at.
+func (b By) BeyondText() string {
 	return fmt.Sprintf("policy %s sets more than %d values: of the others it is not known whether they survive", b.Policy,
 		most)
 }
 
-func by(c *celgate.Change) By { return By{c.Policy, c.Binding, c.Param} }
+func changerOf(c *celgate.Change) By { return By{c.Policy, c.Binding, c.Param} }
 
 // A Loss is one value that a policy set and that the object does not have in the end.
 type Loss struct {
@@ -63,9 +63,9 @@ type Loss struct {
 	Thief   By     // who changed it; empty: nobody of the policies
 }
 
-// Of runs the mutating phase of a request once more on its result. The decision is that about the request; what was
+// Run runs the mutating phase of a request once more on its result. The decision is that about the request; what was
 // denied is not looked at.
-func Of(ctx context.Context, engine *celgate.Engine, p *celgate.Prepared, d *celgate.Decision,
+func Run(ctx context.Context, engine *celgate.Engine, p *celgate.Prepared, d *celgate.Decision,
 	types *schema.Registry) (*Result, error) {
 	found := &Result{}
 	if d.MutatedObject == nil || len(d.Changes) == 0 {
@@ -85,10 +85,10 @@ func Of(ctx context.Context, engine *celgate.Engine, p *celgate.Prepared, d *cel
 	case !tree.Equal(again.Object, d.MutatedObject):
 		for i := range again.Changes {
 			c := &again.Changes[i]
-			found.Again = append(found.Again, Change{by(c), paths(c, t), rewrite.Diff(c.Before, c.After, t)})
+			found.Again = append(found.Again, Change{changerOf(c), paths(c, t), rewrite.Diff(c.Before, c.After, t)})
 		}
 	}
-	found.lost(d, t)
+	found.findLosses(d, t)
 	return found, nil
 }
 
@@ -102,22 +102,22 @@ func paths(c *celgate.Change, t *shape.Type) []string {
 	return all
 }
 
-// lost compares what each policy set with the end. What a policy changes of its own is not a loss.
-func (r *Result) lost(d *celgate.Decision, t *shape.Type) {
+// findLosses compares what each policy set with the end. What a policy changes of its own is not a loss.
+func (r *Result) findLosses(d *celgate.Decision, t *shape.Type) {
 	for i := range d.Changes {
 		c := &d.Changes[i]
 		all := writesOf(c.Before, c.After, t)
 		if len(all) > most {
-			all, r.Beyond = all[:most], append(r.Beyond, by(c))
+			all, r.Beyond = all[:most], append(r.Beyond, changerOf(c))
 		}
 		for _, w := range all {
 			if w.holds(d.MutatedObject) {
 				continue
 			}
-			loss := Loss{By: by(c), Path: w.path(), Value: w.value, Removed: w.removed, Item: w.item}
+			loss := Loss{By: changerOf(c), Path: w.path(), Value: w.value, Removed: w.removed, Item: w.item}
 			if next := slices.IndexFunc(d.Changes[i+1:],
 				func(c celgate.Change) bool { return !w.holds(c.After) }); next >= 0 {
-				loss.Thief = by(&d.Changes[i+1+next])
+				loss.Thief = changerOf(&d.Changes[i+1+next])
 			}
 			if loss.Thief != loss.By && !slices.ContainsFunc(r.Lost, func(l Loss) bool {
 				return l.By == loss.By && l.Path == loss.Path && l.Removed == loss.Removed &&
@@ -148,7 +148,7 @@ func (r *Result) Messages() []string {
 		all = append(all, l.String())
 	}
 	for _, b := range r.Beyond {
-		all = append(all, b.Beyond())
+		all = append(all, b.BeyondText())
 	}
 	return all
 }

@@ -79,7 +79,7 @@ func TestLost(t *testing.T) {
 					Before: objects[i], After: objects[i+1]})
 			}
 			var found Result
-			found.lost(d, podType(t))
+			found.findLosses(d, podType(t))
 			got := map[string]bool{}
 			for _, message := range found.Messages() {
 				got[message] = true

@@ -141,7 +141,7 @@ func (w *writes) value(steps []step, before, after any, t *shape.Type) {
 }
 
 func (w *writes) items(steps []step, before, after []any, t *shape.Type) {
-	if keyed(before, after, t) {
+	if isKeyed(before, after, t) {
 		old, is := map[string]any{}, map[string]bool{}
 		for _, item := range before {
 			old[text(keysOf(item, t))] = item
@@ -189,8 +189,8 @@ func text(v any) string {
 	return string(b)
 }
 
-// keyed reports lists whose items all have keys, each once.
-func keyed(before, after []any, t *shape.Type) bool {
+// isKeyed reports lists whose items all have keys, each once.
+func isKeyed(before, after []any, t *shape.Type) bool {
 	if t == nil || t.Kind != shape.List || t.Merge != shape.Keyed || len(t.Keys) == 0 {
 		return false
 	}

@@ -154,7 +154,7 @@ func (s *applySARIF) Write(it Item) error {
 }
 
 func (s *applySARIF) Close() error {
-	if why := s.text.unenforced(); why != "" {
+	if why := s.text.unenforcedReason(); why != "" {
 		s.all = append(s.all, finding{level: check.Warning, rule: "unenforced", title: "nothing enforced",
 			message: why})
 	}
@@ -213,7 +213,7 @@ func (j *applyJUnit) Write(it Item) error {
 }
 
 func (j *applyJUnit) Close() error {
-	if why := j.text.unenforced(); why != "" { // a case of its own, which shows in every dashboard
+	if why := j.text.unenforcedReason(); why != "" { // a case of its own, which shows in every dashboard
 		c := junitCase{Name: "policies", Output: why}
 		if j.text.inForce == 0 {
 			c.Errors = []junitMessage{{why, "unenforced", ""}}

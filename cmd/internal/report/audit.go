@@ -138,8 +138,8 @@ type AuditFinding struct {
 	first []string // the story of the first that is alike, in the report that it was read from
 }
 
-// Stuck reports that no update of the object is allowed as long as what is found is so.
-func (f *AuditFinding) Stuck() bool {
+// IsStuck reports that no update of the object is allowed as long as what is found is so.
+func (f *AuditFinding) IsStuck() bool {
 	return f.Past == nil && (f.Verdict == AuditDenied || f.Verdict == AuditRefused) &&
 		slices.Contains(f.Asked, AskUpdate)
 }
@@ -172,7 +172,7 @@ func (a *Audit) findings(of *Audited) []AuditFinding {
 		asked := &of.Answers[n]
 		for _, f := range a.answerFindings(of.Object, asked) {
 			f.Past = of.Past
-			i := slices.IndexFunc(all, func(g AuditFinding) bool { return g.says(&f) })
+			i := slices.IndexFunc(all, func(g AuditFinding) bool { return g.hasAnswerOf(&f) })
 			if i < 0 {
 				all = append(all, f)
 				continue
@@ -190,8 +190,8 @@ func (a *Audit) findings(of *Audited) []AuditFinding {
 	return all
 }
 
-// says reports that both findings are the same answer to two questions.
-func (f *AuditFinding) says(g *AuditFinding) bool {
+// hasAnswerOf reports that both findings are the same answer to two questions.
+func (f *AuditFinding) hasAnswerOf(g *AuditFinding) bool {
 	return f.Verdict == g.Verdict && f.PolicyKind == g.PolicyKind && f.Policy == g.Policy && f.Binding == g.Binding &&
 		f.Param == g.Param &&
 		f.field() == g.field() &&
@@ -428,15 +428,15 @@ func (a *Audit) Totals() AuditTotals { return a.totals }
 // ReadTo takes note of the resource version up to which a resource was read; of several the earliest counts.
 func (a *Audit) ReadTo(resource, version string) {
 	known, ok := a.read[resource]
-	if older, comparable := Older(version, known); !ok || comparable && older {
+	if older, comparable := IsOlder(version, known); !ok || comparable && older {
 		a.read[resource] = version
 	} else if !comparable {
 		a.read[resource] = ""
 	}
 }
 
-// Older compares two resource versions. Those of the objects that a server stores itself are numbers, which grow.
-func Older(version, than string) (older, comparable bool) {
+// IsOlder compares two resource versions. Those of the objects that a server stores itself are numbers, which grow.
+func IsOlder(version, than string) (older, comparable bool) {
 	x, err := strconv.ParseUint(version, 10, 64)
 	y, errThan := strconv.ParseUint(than, 10, 64)
 	return x < y, err == nil && errThan == nil
@@ -455,8 +455,8 @@ func (a *Audit) TakeOver(s *StoredAudit) {
 // Leave counts requests of a log that cannot be made again for a reason.
 func (a *Audit) Leave(reason string, n int) { a.left[reason] += n }
 
-// Left is how many requests of a log cannot be made again.
-func (a *Audit) Left() int {
+// CountLeft is how many requests of a log cannot be made again.
+func (a *Audit) CountLeft() int {
 	n := 0
 	for _, of := range a.left {
 		n += of
@@ -467,8 +467,8 @@ func (a *Audit) Left() int {
 // Skip counts an object that nothing is asked about.
 func (a *Audit) Skip() { a.totals.Skipped++ }
 
-// See counts an object and returns what there is to say about it.
-func (a *Audit) See(of *Audited) []AuditFinding {
+// Record counts an object and returns what there is to say about it.
+func (a *Audit) Record(of *Audited) []AuditFinding {
 	a.totals.Objects++
 	if of.Failure != nil {
 		a.totals.Failed++
@@ -576,7 +576,7 @@ func (a *Audit) tally(object AuditObject, all []AuditFinding) {
 	for i := range all {
 		f := &all[i]
 		has[f.Verdict.rank()] = true
-		stuck, unstable = stuck || f.Stuck(), unstable || f.Unstable
+		stuck, unstable = stuck || f.IsStuck(), unstable || f.Unstable
 		if f.Verdict == AuditDenied || f.Verdict == AuditRefused {
 			bad++
 		}
@@ -650,7 +650,7 @@ func (a *Audit) count(f *AuditFinding) {
 	g.last = f.Object
 	g.objects++
 	increment(g.namespaces, f.Object.Namespace, 1)
-	if f.Stuck() {
+	if f.IsStuck() {
 		g.stuck++
 	}
 	if f.Unstable {
@@ -715,8 +715,8 @@ func (a *Audit) offend(object AuditObject, findings int, stuck bool) {
 	a.worst = a.worst[:min(len(a.worst), a.top)]
 }
 
-// sorted are the groups, the worst and largest first.
-func (a *Audit) sorted() []*auditGroup {
+// sortedGroups are the groups, the worst and largest first.
+func (a *Audit) sortedGroups() []*auditGroup {
 	all := make([]*auditGroup, 0, len(a.groups))
 	for _, g := range a.groups {
 		all = append(all, g)
@@ -738,7 +738,7 @@ type namespaceCount struct {
 	objects int
 }
 
-func (g *auditGroup) byNamespace() []namespaceCount {
+func (g *auditGroup) countNamespaces() []namespaceCount {
 	var all []namespaceCount
 	for name, n := range g.namespaces {
 		all = append(all, namespaceCount{name, n})
@@ -761,8 +761,8 @@ func (a *Audit) idle() []string {
 	return names
 }
 
-// Unasked counts the policies about which nothing can be decided.
-func (a *Audit) Unasked() int {
+// CountUnasked counts the policies about which nothing can be decided.
+func (a *Audit) CountUnasked() int {
 	n := 0
 	for _, p := range a.set.Policies {
 		if a.isUnasked(p) {

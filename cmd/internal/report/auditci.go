@@ -33,7 +33,7 @@ func (c *auditCSV) Write(_ *Audited, findings []AuditFinding) error {
 			asks[i] = string(a)
 		}
 		cells := []string{
-			string(f.Verdict), strconv.FormatBool(f.Stuck()), strings.Join(asks, " "), f.Object.APIVersion,
+			string(f.Verdict), strconv.FormatBool(f.IsStuck()), strings.Join(asks, " "), f.Object.APIVersion,
 			f.Object.Kind, f.Object.Namespace, f.Object.Name,
 			f.Made, string(f.PolicyKind), f.Policy, f.Binding, f.Param, f.field(), f.Message, f.Reason,
 			f.Source.String(),
@@ -119,8 +119,8 @@ func (f *AuditFinding) finding() finding {
 	case AuditWarned, AuditIgnored:
 		out.level = check.Warning
 	}
-	lines := []string{fmt.Sprintf("%s %s: %s", f.about(), f.Verdict, f.Message)}
-	if f.Stuck() {
+	lines := []string{fmt.Sprintf("%s %s: %s", f.subjectText(), f.Verdict, f.Message)}
+	if f.IsStuck() {
 		lines = append(lines, "stuck: no update of it is allowed as long as this is so")
 	}
 	lines = append(lines, f.Diff...)
@@ -140,12 +140,12 @@ func (o AuditObject) place() policy.Position {
 		"%3A")}
 }
 
-// about names what a finding is about.
-func (f *AuditFinding) about() string {
+// subjectText names what a finding is about.
+func (f *AuditFinding) subjectText() string {
 	if f.Only != "" {
 		g := *f
 		g.Only = ""
-		return g.about() + ", only in the " + f.Only
+		return g.subjectText() + ", only in the " + f.Only
 	}
 	if f.Made != "" {
 		return f.Made + " of " + f.Object.String()
@@ -230,7 +230,7 @@ func (j *auditJUnit) Close() error {
 		}
 		out.add("policies", r.Place, 0, c)
 	}
-	groups := j.audit.sorted()
+	groups := j.audit.sortedGroups()
 	for _, p := range j.audit.sortedPolicies() {
 		said := false
 		for _, g := range groups {
@@ -238,7 +238,7 @@ func (j *auditJUnit) Close() error {
 				continue
 			}
 			said = true
-			for _, n := range g.byNamespace() {
+			for _, n := range g.countNamespaces() {
 				out.add(p.Name, p.Position, 0, g.junit(n))
 			}
 		}
@@ -258,7 +258,7 @@ func (j *auditJUnit) Close() error {
 	}
 	for _, g := range groups {
 		if g.policy == "" {
-			for _, n := range g.byNamespace() {
+			for _, n := range g.countNamespaces() {
 				out.add("the server", policy.Position{}, 0, g.junit(n))
 			}
 		}

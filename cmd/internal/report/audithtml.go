@@ -98,7 +98,7 @@ type htmlPage struct {
 func (h *auditHTML) Close() error {
 	a := h.audit
 	last := a.Last
-	page := htmlPage{Summary: a.Summary(), About: a.about(), Left: h.left, Notes: a.notes(), Sayings: a.sayings()}
+	page := htmlPage{Summary: a.Summary(), About: a.describe(), Left: h.left, Notes: a.notes(), Sayings: a.sortedNotes()}
 	for _, r := range a.rejected {
 		page.Notes = append([]string{"rejected by the server: " + r.Ref.String()}, page.Notes...)
 	}
@@ -106,15 +106,15 @@ func (h *auditHTML) Close() error {
 	var before AuditTotals
 	if last != nil {
 		before, page.Last = last.Totals(), last.File
-		if when := last.when(); when != "" {
+		if when := last.timeText(); when != "" {
 			page.Last += " of " + when
 		}
 	}
 	page.Tiles = a.htmlTiles(t, before)
-	for _, g := range a.gone() {
+	for _, g := range a.goneGroups() {
 		page.Gone = append(page.Gone, htmlGone{g.Verdict, g.headline()})
 	}
-	groups := a.sorted()
+	groups := a.sortedGroups()
 	for _, g := range groups {
 		page.Groups = append(page.Groups, a.htmlGroup(g))
 	}
@@ -133,7 +133,7 @@ func (h *auditHTML) Close() error {
 			page.Verdicts = append(page.Verdicts, f.Verdict)
 		}
 		page.Findings = append(page.Findings,
-			htmlFinding{f.Verdict, f.Stuck(), f.about(), f.Source.String(), f.Policy, f.Message,
+			htmlFinding{f.Verdict, f.IsStuck(), f.subjectText(), f.Source.String(), f.Policy, f.Message,
 				f.Place.String(), f.Story, htmlDiff(f.Diff)})
 	}
 	return pages.ExecuteTemplate(h.w, "audit.html", page)
@@ -176,8 +176,8 @@ type htmlGone struct {
 	Text    string
 }
 
-// about says what was audited and when.
-func (a *Audit) about() string {
+// describe says what was audited and when.
+func (a *Audit) describe() string {
 	var parts []string
 	if a.About != "" {
 		parts = append(parts, a.About)
@@ -264,7 +264,7 @@ func (a *Audit) htmlGroup(g *auditGroup) htmlGroup {
 		out.More = 0
 	}
 	out.Diff = htmlDiff(first.Diff)
-	for _, n := range g.byNamespace() {
+	for _, n := range g.countNamespaces() {
 		out.Namespaces = append(out.Namespaces, htmlNamespace{Name: namespaceText(n.name), Objects: n.objects})
 	}
 	for i := range g.examples {

@@ -167,7 +167,7 @@ func newAuditJSON(w io.Writer, a *Audit) (*auditJSON, error) {
 
 func (f *AuditFinding) json() jsonFinding {
 	out := jsonFinding{
-		Verdict: f.Verdict, Asked: f.Asked, Stuck: f.Stuck(), Object: f.Object.json(), Creates: f.Made,
+		Verdict: f.Verdict, Asked: f.Asked, Stuck: f.IsStuck(), Object: f.Object.json(), Creates: f.Made,
 		Kind: f.PolicyKind, Policy: f.Policy,
 		Binding: f.Binding, Param: f.Param, Field: f.field(), Place: placeJSON(f.Place), Message: f.Message,
 		Reason: f.Reason, Error: f.IsError,
@@ -217,7 +217,7 @@ func (a *Audit) summary() jsonSummary {
 	s := jsonSummary{
 		Totals: a.totals, Policies: len(a.set.Policies), Groups: []jsonGroup{}, Worst: []jsonOffender{},
 		NotAudited: []jsonNotAudited{},
-		Unmatched:  notNil(a.idle()), Unread: []jsonUnread{}, Notes: a.said, Left: a.left,
+		Unmatched:  toNonNil(a.idle()), Unread: []jsonUnread{}, Notes: a.said, Left: a.left,
 		InForce: []jsonInForce{}, PolicySet: a.PolicySet, Basis: a.Basis, Beside: a.Beside, Shard: a.Shard, Log: a.Log,
 		Passed: a.passed, Read: a.read, About: a.About,
 	}
@@ -227,7 +227,7 @@ func (a *Audit) summary() jsonSummary {
 	for _, p := range a.sortedPolicies() {
 		s.InForce = append(s.InForce, jsonInForce{p.Kind, p.Name, placeJSON(p.Position)})
 	}
-	for _, g := range a.sorted() {
+	for _, g := range a.sortedGroups() {
 		s.Groups = append(s.Groups, jsonGroup{
 			g.verdict, g.kind, g.policy, g.binding, g.field, g.made, g.examples[0].Expr.Src,
 			placeJSON(g.examples[0].Expr.Locate(0)), g.messages[0], g.objects, g.stuck, g.unstable, g.namespaces,

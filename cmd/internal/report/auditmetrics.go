@@ -49,7 +49,7 @@ func (a *Audit) Metrics(now time.Time) *prometheus.Registry {
 	set("failed_objects", "Objects that could not be evaluated.", t.Failed)
 	set("unread", "Parts of the cluster that could not be read.", len(a.Unread))
 	set("policies", "Policies in force.", len(a.set.Policies))
-	set("unaudited_policies", "Policies that cannot be evaluated for stored objects.", a.Unasked())
+	set("unaudited_policies", "Policies that cannot be evaluated for stored objects.", a.CountUnasked())
 	set("rejected", "Policies and bindings that the server would not store.", len(a.rejected))
 	objects := gauge("objects", "Objects of which policies or the server say so; one may be counted several times.",
 		"verdict")

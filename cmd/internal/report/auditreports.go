@@ -62,7 +62,7 @@ func NewClusterReports(a *Audit, kind ClusterReportKind, name string, now time.T
 	return &ClusterReports{audit: a, kind: kind, name: name, now: now, in: map[string]*clusterReport{}}
 }
 
-func (c *ClusterReports) of(namespace string) *clusterReport {
+func (c *ClusterReports) reportOf(namespace string) *clusterReport {
 	r := c.in[namespace]
 	if r == nil {
 		r = &clusterReport{counts: map[string]int64{}}
@@ -75,12 +75,12 @@ func (c *ClusterReports) of(namespace string) *clusterReport {
 func (c *ClusterReports) Write(of *Audited, findings []AuditFinding) error {
 	namespace := of.Object.Namespace
 	if of.Failure != nil {
-		c.of(namespace).add("error", map[string]any{"policy": "celgate", "message": of.Failure.Message,
+		c.reportOf(namespace).add("error", map[string]any{"policy": "celgate", "message": of.Failure.Message,
 			"resources": []any{of.Object.reference()}}, c)
 		return nil
 	}
 	for i := range findings {
-		c.of(namespace).add(findings[i].result(), findings[i].reported(), c)
+		c.reportOf(namespace).add(findings[i].result(), findings[i].toReport(), c)
 	}
 	return nil
 }
@@ -99,7 +99,7 @@ func (f *AuditFinding) result() string {
 var reportSeverities = map[AuditVerdict]string{AuditRefused: "high", AuditDenied: "high", AuditWarned: "medium",
 	AuditAudited: "low", AuditChanged: "info", AuditIgnored: "medium"}
 
-func (f *AuditFinding) reported() map[string]any {
+func (f *AuditFinding) toReport() map[string]any {
 	asks := make([]string, len(f.Asked))
 	for i, a := range f.Asked {
 		asks[i] = string(a)
@@ -110,7 +110,7 @@ func (f *AuditFinding) reported() map[string]any {
 			properties[name] = value
 		}
 	}
-	if f.Stuck() {
+	if f.IsStuck() {
 		properties["stuck"] = "true"
 	}
 	if f.Unstable {
@@ -181,7 +181,7 @@ func deepClone(v any) any {
 // Objects are the reports, in the order of their namespaces, that of the cluster first. The reports of namespaces about
 // which there is nothing to say are left out.
 func (c *ClusterReports) Objects() []map[string]any {
-	cluster := c.of("")
+	cluster := c.reportOf("")
 	for _, l := range c.audit.limits {
 		if l.Whole && !slices.ContainsFunc(cluster.results,
 			func(r any) bool { return r.(map[string]any)["policy"] == l.Policy }) {
@@ -246,7 +246,7 @@ func (r *reportsWriter) Close() error {
 	enc := json.NewEncoder(r.w)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	items := notNil(r.Objects())
+	items := toNonNil(r.Objects())
 	if err := enc.Encode(map[string]any{"apiVersion": "v1", "kind": "List", "items": items}); err != nil {
 		return fmt.Errorf("write reports: %w", err)
 	}

@@ -39,8 +39,8 @@ func (s *StoredAudit) Findings(file io.ReaderAt) (*Findings, error) {
 	return f, err
 }
 
-// About returns what the report found about an object.
-func (f *Findings) About(uid string) ([]AuditFinding, error) {
+// Find returns what the report found about an object.
+func (f *Findings) Find(uid string) ([]AuditFinding, error) {
 	place, known := f.places[uid]
 	if !known {
 		return nil, nil
@@ -52,7 +52,7 @@ func (f *Findings) About(uid string) ([]AuditFinding, error) {
 	text = append(append([]byte{'['}, bytes.TrimLeft(text, ", \n")...), ']')
 	var found []jsonFinding
 	if err := json.Unmarshal(text, &found); err != nil {
-		return nil, f.of.wrong(err)
+		return nil, f.of.wrapError(err)
 	}
 	all := make([]AuditFinding, len(found))
 	for i := range found {

@@ -64,9 +64,9 @@ func ReadAudit(file string, open func() (io.ReadCloser, error)) (*StoredAudit, e
 	switch {
 	case err != nil:
 	case kind != "AuditReport":
-		err = s.wrong(fmt.Errorf("its kind is %q", kind))
+		err = s.wrapError(fmt.Errorf("its kind is %q", kind))
 	case !complete:
-		err = s.wrong(errors.New("it has no summary"))
+		err = s.wrapError(errors.New("it has no summary"))
 	}
 	for _, g := range s.summary.Groups {
 		s.groups[lastKey{g.Verdict, g.Policy, g.Binding, g.Field, g.Creates}] += g.Objects
@@ -95,18 +95,18 @@ func (s *StoredAudit) verify() error {
 	}
 	for i, g := range s.summary.Groups {
 		if !g.Verdict.isKnown() {
-			return s.wrong(fmt.Errorf("summary.groups[%d] has the verdict %q", i, g.Verdict))
+			return s.wrapError(fmt.Errorf("summary.groups[%d] has the verdict %q", i, g.Verdict))
 		}
 	}
 	if listed := s.summary.Findings; listed != nil && *listed != n {
-		return s.wrong(fmt.Errorf("it has %s, and its summary tells of %d", plural(n, "finding", "findings"), *listed))
+		return s.wrapError(fmt.Errorf("it has %s, and its summary tells of %d", plural(n, "finding", "findings"), *listed))
 	}
 	return nil
 }
 
 func (v AuditVerdict) isKnown() bool { return v.rank() < len(auditVerdicts) }
 
-func (s *StoredAudit) wrong(err error) error {
+func (s *StoredAudit) wrapError(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = errors.New("it ends too early")
 	}
@@ -122,9 +122,9 @@ func (s *StoredAudit) members(visit func(name json.Token, dec *json.Decoder) err
 	defer file.Close()
 	dec := json.NewDecoder(bufio.NewReader(file))
 	if t, err := dec.Token(); err != nil {
-		return s.wrong(err)
+		return s.wrapError(err)
 	} else if t != json.Delim('{') {
-		return s.wrong(errors.New("it is not an object"))
+		return s.wrapError(errors.New("it is not an object"))
 	}
 	for dec.More() {
 		name, err := dec.Token()
@@ -132,14 +132,14 @@ func (s *StoredAudit) members(visit func(name json.Token, dec *json.Decoder) err
 			err = visit(name, dec)
 		}
 		if err != nil {
-			return s.wrong(err)
+			return s.wrapError(err)
 		}
 	}
 	if _, err := dec.Token(); err != nil { // the end of the object
-		return s.wrong(err)
+		return s.wrapError(err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return s.wrong(errors.New("there is more behind it"))
+		return s.wrapError(errors.New("there is more behind it"))
 	}
 	return nil
 }
@@ -185,8 +185,8 @@ func (s *StoredAudit) Log() bool {
 	return s.summary.Log || len(s.summary.Left) > 0 || t.NewlyDenied+t.NewlyAllowed+t.Agreed+t.Unanswered > 0
 }
 
-// about says what a report is about, for a reader.
-func about(log bool, beside *Beside, shard *Shard) string {
+// describeReport says what a report is about, for a reader.
+func describeReport(log bool, beside *Beside, shard *Shard) string {
 	switch {
 	case log:
 		return "the requests of an audit log"
@@ -200,7 +200,7 @@ func about(log bool, beside *Beside, shard *Shard) string {
 
 // Compare makes a report the one that the audit is compared with. It is an error if both are not about the same.
 func (a *Audit) Compare(last *StoredAudit) error {
-	then, now := about(last.Log(), last.summary.Beside, last.Shard()), about(a.Log, a.Beside, a.Shard)
+	then, now := describeReport(last.Log(), last.summary.Beside, last.Shard()), describeReport(a.Log, a.Beside, a.Shard)
 	if then != now {
 		return fmt.Errorf("%s is about %s, and this audit is about %s", last.File, then, now)
 	}
@@ -217,16 +217,16 @@ func (s *StoredAudit) Totals() AuditTotals { return s.summary.Totals }
 // Complete reports that everything could be read and decided about.
 func (s *StoredAudit) Complete() bool { return len(s.summary.Unread)+s.summary.Totals.Failed == 0 }
 
-// Failed are the objects that could not be decided about, as far as the report lists them.
-func (s *StoredAudit) Failed() []AuditObject {
+// FailedObjects are the objects that could not be decided about, as far as the report lists them.
+func (s *StoredAudit) FailedObjects() []AuditObject {
 	all := make([]AuditObject, len(s.errors))
 	for i, e := range s.errors {
-		all[i] = e.audited().Object
+		all[i] = e.toAudited().Object
 	}
 	return all
 }
 
-func (e jsonError) audited() *Audited {
+func (e jsonError) toAudited() *Audited {
 	of := &Audited{Failure: &Failure{Message: e.Message, Hint: e.Hint}}
 	if e.Object != nil {
 		of.Object = AuditObject{APIVersion: e.Object.APIVersion, Kind: e.Object.Kind, Name: e.Object.Name}
@@ -474,7 +474,7 @@ func (a *Audit) absorb(s *StoredAudit, choose func([]AuditFinding) []AuditFindin
 		return err
 	}
 	for _, e := range s.errors {
-		if err := write(e.audited(), nil); err != nil {
+		if err := write(e.toAudited(), nil); err != nil {
 			return err
 		}
 	}

@@ -65,15 +65,15 @@ func (t *auditText) Close() error {
 		t.head(red, "rejected", r.Ref.String(), r.Place)
 		t.blocksOf(rejectionBlocks(r))
 	}
-	for _, g := range t.audit.sorted() {
-		t.gap()
-		for _, l := range Wrap(printable(g.headline(t.audit.trend(g))), t.o.Width) {
+	for _, g := range t.audit.sortedGroups() {
+		t.writeGap()
+		for _, l := range Wrap(escapeControls(g.headline(t.audit.trend(g))), t.o.Width) {
 			t.line(t.p.paint(auditVerdicts[g.verdict.rank()].style, l))
 		}
 		t.blocksOf([]block{t.groupBlock(g)})
 	}
 	if len(t.audit.worst) > 0 {
-		t.gap()
+		t.writeGap()
 		t.line(t.p.paint(bold, "objects with most denials"))
 		for _, o := range t.audit.worst {
 			line := fmt.Sprintf("%s by %s", o.object, plural(o.findings, "reason", "reasons"))
@@ -86,29 +86,29 @@ func (t *auditText) Close() error {
 			t.item(line)
 		}
 	}
-	if gone := t.audit.gone(); len(gone) > 0 {
-		t.gap()
+	if gone := t.audit.goneGroups(); len(gone) > 0 {
+		t.writeGap()
 		t.line(t.p.paint(bold, "no longer found"))
 		for _, g := range gone {
 			t.item(g.headline())
 		}
 	}
 	if notes := t.audit.notes(); len(notes) > 0 {
-		t.gap()
+		t.writeGap()
 		t.line(t.p.paint(bold, "not audited"))
 		for _, n := range notes {
 			t.item(n)
 		}
 	}
-	if said := t.audit.sayings(); len(said) > 0 {
-		t.gap()
+	if said := t.audit.sortedNotes(); len(said) > 0 {
+		t.writeGap()
 		t.line(t.p.paint(bold, "notes"))
 		for _, n := range said {
-			t.hanging("  ", "", 0, n, plain, 2)
+			t.writeHanging("  ", "", 0, n, plain, 2)
 		}
 	}
-	t.gap()
-	t.hanging("", "", 0, t.audit.Summary(), bold, 0)
+	t.writeGap()
+	t.writeHanging("", "", 0, t.audit.Summary(), bold, 0)
 	return t.flush()
 }
 
@@ -159,7 +159,7 @@ func (t *auditText) groupBlock(g *auditGroup) block {
 	if g.more {
 		b.footers = append(b.footers, "and other messages")
 	}
-	spread := g.byNamespace()
+	spread := g.countNamespaces()
 	var in []string
 	for i, n := range spread {
 		if i == 8 && len(spread) > 9 {
@@ -281,8 +281,8 @@ func (a *Audit) notes() []string {
 	return all
 }
 
-// sayings are the notes of answers, the most frequent first.
-func (a *Audit) sayings() []string {
+// sortedNotes are the notes of answers, the most frequent first.
+func (a *Audit) sortedNotes() []string {
 	texts := slices.SortedFunc(maps.Keys(a.said), func(x, y string) int {
 		return cmp.Or(a.said[y]-a.said[x], strings.Compare(x, y))
 	})
@@ -362,7 +362,7 @@ func (a *Audit) Summary() string {
 		s += "; " + plural(t.Skipped, things[0], things[1]) + " that no policy matches"
 	}
 	s += fmt.Sprintf("; %s in force", plural(len(a.set.Policies), "policy", "policies"))
-	if n := a.Unasked(); n > 0 {
+	if n := a.CountUnasked(); n > 0 {
 		s += fmt.Sprintf(", %d not auditable", n)
 	}
 	return s

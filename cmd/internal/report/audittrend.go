@@ -30,8 +30,8 @@ func (a *Audit) trend(g *auditGroup) *trend {
 	return trendOf(g.objects, a.Last.groups[lastKey{g.verdict, g.policy, g.binding, g.field, g.made}])
 }
 
-// gone are the findings of the last report that there are no more, the worst first.
-func (a *Audit) gone() []jsonGroup {
+// goneGroups are the findings of the last report that there are no more, the worst first.
+func (a *Audit) goneGroups() []jsonGroup {
 	if a.Last == nil {
 		return nil
 	}
@@ -66,8 +66,8 @@ func (g *jsonGroup) headline() string {
 	return s
 }
 
-// when is the time of the report, for a reader; empty: it does not say.
-func (s *StoredAudit) when() string {
+// timeText is the time of the report, for a reader; empty: it does not say.
+func (s *StoredAudit) timeText() string {
 	t, err := time.Parse(time.RFC3339, s.summary.Time)
 	if err != nil {
 		return ""

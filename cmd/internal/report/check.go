@@ -76,9 +76,9 @@ func diagnosticText(w io.Writer, found []check.Diagnostic, o Options) error {
 			b.footers[len(b.footers)-1] += ", also in the policy's status.typeChecking"
 		}
 		b.diff = d.Example
-		t.gap()
+		t.writeGap()
 		t.block(b)
-		t.gap()
+		t.writeGap()
 	}
 	var summary []string
 	if counts[check.Error]+counts[check.Warning] == 0 && (o.Quiet || counts[check.Note] == 0) {

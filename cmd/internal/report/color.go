@@ -32,5 +32,5 @@ func (p palette) paint(s style, text string) string {
 
 var painted = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-// visible returns how many columns painted text takes.
-func visible(text string) int { return utf8.RuneCountInString(painted.ReplaceAllString(text, "")) }
+// visibleWidth returns how many columns painted text takes.
+func visibleWidth(text string) int { return utf8.RuneCountInString(painted.ReplaceAllString(text, "")) }

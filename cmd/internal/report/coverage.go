@@ -16,8 +16,8 @@ import (
 // and a table of all policies. A line that begins with "!" has something that no case has seen.
 func (t *suiteText) coverage(c *suite.Coverage) {
 	for _, p := range c.Policies {
-		t.line(t.p.paint(bold, printable(p.Name)))
-		for entries := range byExpression(p.Entries) {
+		t.line(t.p.paint(bold, escapeControls(p.Name)))
+		for entries := range groupByExpression(p.Entries) {
 			t.writeAnnotated(entries[0], entries[1:])
 		}
 		t.line("")
@@ -25,8 +25,8 @@ func (t *suiteText) coverage(c *suite.Coverage) {
 	t.coverageTable(c)
 }
 
-// byExpression yields each entry with the branches of its expression behind it.
-func byExpression(entries []*suite.Entry) iter.Seq[[]*suite.Entry] {
+// groupByExpression yields each entry with the branches of its expression behind it.
+func groupByExpression(entries []*suite.Entry) iter.Seq[[]*suite.Entry] {
 	return func(yield func([]*suite.Entry) bool) {
 		for len(entries) > 0 {
 			n := 1
@@ -65,7 +65,7 @@ func counts(e *suite.Entry) string {
 // writeMarked writes a line, after a "!" if something was never seen.
 func (t *suiteText) writeMarked(e *suite.Entry, line string) {
 	lead := indent
-	if len(e.Missing()) > 0 {
+	if len(e.MissingOutcomes()) > 0 {
 		lead = t.p.paint(red, "!") + indent[1:]
 	}
 	t.line(strings.TrimRight(lead+line, " "))
@@ -75,14 +75,14 @@ func (t *suiteText) writeMarked(e *suite.Entry, line string) {
 // there.
 func (t *suiteText) writeAnnotated(e *suite.Entry, branches []*suite.Entry) {
 	style := func(e *suite.Entry) style {
-		if len(e.Missing()) > 0 {
+		if len(e.MissingOutcomes()) > 0 {
 			return yellow
 		}
 		return plain
 	}
 	head := e.Name + "  " + t.p.paint(style(e), counts(e))
 	if e.Expr.IsZero() {
-		head += "  " + t.p.paint(dim, printable(e.Place.String()))
+		head += "  " + t.p.paint(dim, escapeControls(e.Place.String()))
 	}
 	t.writeMarked(e, head)
 	lines := linesOf(e.Expr)
@@ -119,7 +119,7 @@ func (t *suiteText) writeAnnotated(e *suite.Entry, branches []*suite.Entry) {
 // is no room, or over its end.
 func (t *suiteText) underline(b *suite.Entry, s style, from, to, width int) string {
 	line, label := "-", counts(b)
-	if len(b.Missing()) > 0 {
+	if len(b.MissingOutcomes()) > 0 {
 		line = "^"
 	}
 	length := utf8.RuneCountInString(label) + 1
@@ -139,7 +139,7 @@ func (t *suiteText) coverageTable(c *suite.Coverage) {
 	rows := [][]string{{"policy", "seen", "of", "coverage"}}
 	for _, p := range c.Policies {
 		s, n := p.Count()
-		rows = append(rows, []string{printable(p.Name), strconv.Itoa(s), strconv.Itoa(n), percent(partOf(s, n))})
+		rows = append(rows, []string{escapeControls(p.Name), strconv.Itoa(s), strconv.Itoa(n), percent(partOf(s, n))})
 	}
 	rows = append(rows, []string{"all", strconv.Itoa(seen), strconv.Itoa(total), percent(c.Percent())})
 	var widths [4]int

@@ -122,13 +122,13 @@ func (d *diffTally) count(c Comparison) {
 	}
 	d.counts[c.Changes[0]]++
 	for _, p := range c.Pairs {
-		e := p.Of()
-		d.parts[transition{e.Kind, e.Policy, e.Part, doing(p.Old), doing(p.New)}]++
+		e := p.Entry()
+		d.parts[transition{e.Kind, e.Policy, e.Part, verbOf(p.Old), verbOf(p.New)}]++
 	}
 }
 
-// doing is what an entry does, in a word.
-func doing(e *delta.Entry) string {
+// verbOf is what an entry does, in a word.
+func verbOf(e *delta.Entry) string {
 	if e == nil {
 		return "nothing"
 	}
@@ -173,7 +173,7 @@ func (t *diffText) Write(c Comparison) error {
 		words[i] = string(change)
 	}
 	word, s := strings.Join(words, ", "), changeStyles[c.Changes[0]]
-	blocks := t.differing(c)
+	blocks := t.differenceBlocks(c)
 	told := storyIn(word, blocks)
 	if first, again := t.told[told]; again && len(blocks) > 0 {
 		t.headAs(s, word, it.subject(), it.Place, first)
@@ -188,19 +188,19 @@ func (t *diffText) Write(c Comparison) error {
 var entryStyles = map[string]style{delta.Denies: red, delta.Warns: yellow, delta.Audits: cyan, delta.Mutates: blue,
 	delta.Ignores: yellow, delta.Annotates: cyan}
 
-// differing is what differs between two answers.
-func (t *diffText) differing(c Comparison) []block {
+// differenceBlocks is what differs between two answers.
+func (t *diffText) differenceBlocks(c Comparison) []block {
 	var out []block
 	mutating := 0
 	for _, p := range c.Pairs {
-		if p.Of().Does == delta.Mutates {
+		if p.Entry().Does == delta.Mutates {
 			mutating++
 		}
 	}
 	for _, p := range c.Pairs {
-		if p.Of().Does == delta.Mutates {
+		if p.Entry().Does == delta.Mutates {
 			b := block{label: "now changed by", now: delta.Mutates, style: blue,
-				message: origin(p.Of().Policy, p.Of().Binding, p.Of().Param), policy: p.Of().Policy}
+				message: origin(p.Entry().Policy, p.Entry().Binding, p.Entry().Param), policy: p.Entry().Policy}
 			if p.New == nil {
 				b.label, b.now, b.style = "no longer changed by", "", green
 			}
@@ -291,7 +291,7 @@ func (t *textWriter) entryBlock(it Item, e *delta.Entry) block {
 	for i, o := range it.Decision.Outcomes {
 		if o.Kind == e.Kind && o.Policy == e.Policy && o.Binding == e.Binding && o.Param == e.Param &&
 			o.Expr.Field == e.Expr.Field {
-			return b.because(it, i)
+			return b.addReasons(it, i)
 		}
 	}
 	return b
@@ -326,7 +326,7 @@ func (t *diffText) Close() error {
 				of = "the API server"
 			}
 			lead := fmt.Sprintf("%5d  %-22s", t.seen.parts[x], x.old+" → "+x.now)
-			t.hanging("", lead, utf8.RuneCountInString(lead), strings.TrimSpace(of), bold, 30)
+			t.writeHanging("", lead, utf8.RuneCountInString(lead), strings.TrimSpace(of), bold, 30)
 		}
 		t.line("")
 	}
@@ -370,10 +370,10 @@ func (t *diffText) structure() {
 		for _, p := range o.Parts {
 			t.line(indent + p.Name)
 			for _, s := range p.Old {
-				t.hanging(indent+indent, t.p.paint(red, "-"), 1, s, red, 2)
+				t.writeHanging(indent+indent, t.p.paint(red, "-"), 1, s, red, 2)
 			}
 			for _, s := range p.New {
-				t.hanging(indent+indent, t.p.paint(green, "+"), 1, s, green, 2)
+				t.writeHanging(indent+indent, t.p.paint(green, "+"), 1, s, green, 2)
 			}
 		}
 		t.line("")
@@ -408,7 +408,7 @@ func (g *diffGitHub) Write(c Comparison) error {
 	}
 	it := c.Item()
 	var at policy.Position // of the block before
-	for _, b := range g.text.differing(c) {
+	for _, b := range g.text.differenceBlocks(c) {
 		if b.label == "note" || b.label == madeLabel {
 			continue
 		}
@@ -463,7 +463,7 @@ func (g *diffGitHub) Close() error {
 		return nil
 	}
 	for _, n := range g.text.seen.notes {
-		if _, err := fmt.Fprintln(g.w, "note: "+printable(n)); err != nil {
+		if _, err := fmt.Fprintln(g.w, "note: "+escapeControls(n)); err != nil {
 			return err
 		}
 	}
@@ -539,7 +539,7 @@ func (j *diffJSON) Write(c Comparison) error {
 		out.Changes = append(out.Changes, string(change))
 	}
 	for _, p := range c.Pairs {
-		e := p.Of()
+		e := p.Entry()
 		out.Policies = append(out.Policies, jsonPair{e.Kind, e.Policy, e.Part, entryOf(c.Old, p.Old),
 			entryOf(c.New, p.New)})
 	}
@@ -620,7 +620,7 @@ func (j *diffJSON) Close() error {
 	for _, o := range j.o.Structure {
 		made := jsonMade{Change: o.Made, Kind: o.Kind, Name: o.Name, Place: o.Position.String(), Parts: []jsonPart{}}
 		for _, p := range o.Parts {
-			made.Parts = append(made.Parts, jsonPart{p.Name, notNil(p.Old), notNil(p.New)})
+			made.Parts = append(made.Parts, jsonPart{p.Name, toNonNil(p.Old), toNonNil(p.New)})
 		}
 		list.Policies = append(list.Policies, made)
 	}

@@ -85,14 +85,14 @@ type mark struct{ from, to int }
 // markOf finds what to mark: the place itself if it lies within the expression, what the message names if
 // that stands there once, and else the whole expression.
 func markOf(e policy.Expr, at policy.Position, err error) mark {
-	whole := trimmed(e.Src)
+	whole := trimMark(e.Src)
 	if at.IsValid() && at != e.Locate(0) && at != e.Locate(whole.from) {
 		for i := range e.Src {
 			if i > 0 && e.Locate(i) == at {
 				if e.Src[i] == '.' { // of a member that is selected
-					return mark{i, i + 1 + word(e.Src[i+1:])}
+					return mark{i, i + 1 + wordLength(e.Src[i+1:])}
 				}
-				return mark{i, i + word(e.Src[i:])}
+				return mark{i, i + wordLength(e.Src[i:])}
 			}
 		}
 	}
@@ -104,13 +104,13 @@ func markOf(e policy.Expr, at policy.Position, err error) mark {
 	return whole
 }
 
-func trimmed(s string) mark {
+func trimMark(s string) mark {
 	from := len(s) - len(strings.TrimLeftFunc(s, unicode.IsSpace))
 	return mark{from, max(from, len(strings.TrimRightFunc(s, unicode.IsSpace)))}
 }
 
-// word returns the length of the identifier that s begins with, or of its first character if it has one.
-func word(s string) int {
+// wordLength returns the length of the identifier that s begins with, or of its first character if it has one.
+func wordLength(s string) int {
 	n := strings.IndexFunc(s, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	if n < 0 {
 		return len(s)
@@ -135,7 +135,7 @@ func (p palette) excerpt(e policy.Expr, m mark, width int) (out []string, gutter
 		gutter = max(gutter, len(strconv.Itoa(l.number)))
 	}
 	if place := e.Locate(m.from); place.IsValid() {
-		out = append(out, strings.Repeat(" ", gutter)+p.paint(blue, "-->")+" "+printable(place.String()))
+		out = append(out, strings.Repeat(" ", gutter)+p.paint(blue, "-->")+" "+escapeControls(place.String()))
 	}
 	bar := func(number int, text string) {
 		n := ""
@@ -150,7 +150,7 @@ func (p palette) excerpt(e policy.Expr, m mark, width int) (out []string, gutter
 	if width > 0 {
 		width = max(width-gutter-3, 20)
 	}
-	whole := trimmed(e.Src)
+	whole := trimMark(e.Src)
 	pointless := m.from <= whole.from && m.to >= whole.to // what is marked is all that is shown
 	across := !pointless && last > first                  // a mark over several lines is a bracket at their left
 	if across && width > 0 {
@@ -245,7 +245,7 @@ func cells(l sourceLine, m mark) (text []rune, from, to int) {
 		if r == '\t' {
 			text = append(text, ' ', ' ', ' ', ' ')
 		} else {
-			text = append(text, []rune(printable(string(r)))...)
+			text = append(text, []rune(escapeControls(string(r)))...)
 		}
 		if at >= m.from && at < m.to {
 			to = len(text)

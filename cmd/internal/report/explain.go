@@ -35,7 +35,7 @@ func Explain(format string, w io.Writer, all []Explanation, o Options) error {
 			continue
 		}
 		if i > 0 || len(o.Rejected) > 0 {
-			t.gap()
+			t.writeGap()
 		}
 		t.explain(e)
 	}
@@ -57,7 +57,7 @@ func (t *textWriter) explain(e Explanation) {
 	}
 	t.head(s, word, subject, e.Place)
 	if slices.ContainsFunc(e.Events, func(x Event) bool { return x.Op == explain.OpExempt }) {
-		t.gap()
+		t.writeGap()
 		t.block(block{label: "exempt", style: dim,
 			message: "the API server asks no policy about " + e.Request.Resource.Resource + " of " + e.Request.Resource.Group})
 	}
@@ -65,19 +65,19 @@ func (t *textWriter) explain(e Explanation) {
 	for _, one := range storyOf(e.Events) {
 		if one.second && !second {
 			second = true
-			t.gap()
+			t.writeGap()
 			t.line(t.p.paint(bold, "the second pass of the mutating policies, because the object changed:"))
 		}
-		t.gap()
+		t.writeGap()
 		t.invocation(e, one)
 	}
 	for _, ref := range e.unbound(t.o) {
-		t.gap()
+		t.writeGap()
 		t.writeTitled(bold, ref.Kind, ref.Name)
 		t.block(block{label: "not in force", style: dim, message: "no binding names it"})
 	}
-	t.gap()
-	t.ending(e)
+	t.writeGap()
+	t.writeEnding(e)
 }
 
 // unbound are the policies that no binding puts in force.
@@ -168,7 +168,7 @@ func (t *textWriter) invocation(e Explanation, one *told) {
 		}
 	}
 	var costs []string
-	for _, s := range one.spending() {
+	for _, s := range one.sumCosts() {
 		costs = append(costs, fmt.Sprintf("%s %s of %s", s.of, thousands(s.cost), thousands(s.limit)))
 	}
 	if len(costs) > 0 {
@@ -238,7 +238,7 @@ func (t *textWriter) outcome(e Explanation, one *told, o toldOutcome, p *policy.
 		b.message += ": " + headline(o.Message, o.Err, o.Expr)
 	}
 	if o.Verdict != celgate.Admit && !o.Expr.IsZero() {
-		b.expr, b.mark = o.Expr, trimmed(o.Expr.Src)
+		b.expr, b.mark = o.Expr, trimMark(o.Expr.Src)
 	}
 	for _, v := range o.variables {
 		b.footers = append(b.footers, "variables."+v.Variable+" = "+v.Value)
@@ -253,7 +253,7 @@ func (t *textWriter) outcome(e Explanation, one *told, o toldOutcome, p *policy.
 		if b.expr.IsZero() {
 			variables = append(variables, valueLines(r.Values, e.provenance)...)
 		} else {
-			b = b.explained(r, e.provenance)
+			b = b.addReason(r, e.provenance)
 		}
 		b.footers = append(variables, b.footers...)
 		if o.Verdict == celgate.Error {
@@ -367,9 +367,9 @@ func (e Explanation) provenance(text string) string {
 	given, inGiven := follow(e.Given, m[1])
 	prepared, inPrepared := follow(e.Request.Object, m[1])
 	switch {
-	case inGiven && !inPrepared && !empty(given):
+	case inGiven && !inPrepared && !isEmpty(given):
 		return "   (in the manifest, but not in what the server makes of it)"
-	case !inGiven && inPrepared && !empty(prepared):
+	case !inGiven && inPrepared && !isEmpty(prepared):
 		return "   (filled in by the server)"
 	case inGiven && inPrepared && scalar(given) && fmt.Sprint(given) != fmt.Sprint(prepared):
 		return fmt.Sprintf("   (the manifest says %v)", given)
@@ -398,7 +398,7 @@ func follow(v any, path string) (any, bool) {
 	return v, true
 }
 
-func empty(v any) bool {
+func isEmpty(v any) bool {
 	switch v := v.(type) {
 	case map[string]any:
 		return len(v) == 0
@@ -439,7 +439,7 @@ func (t *textWriter) mutation(o toldOutcome) []string {
 		return lines
 	case o.Verdict == celgate.Error && m.Patch != nil:
 		lines = append(lines, "the patch:")
-		for _, l := range limited(yamlLines(m.Patch, nil), longestPatch) {
+		for _, l := range limitLines(yamlLines(m.Patch, nil), longestPatch) {
 			lines = append(lines, "  "+l)
 		}
 		if isPatch && m.Stopped >= 0 && m.Stopped < len(ops) {
@@ -466,7 +466,7 @@ func (t *textWriter) mutation(o toldOutcome) []string {
 			}
 			all = append(all, h.Lines...)
 		}
-		lines = append(lines, limited(all, longestDiff)...)
+		lines = append(lines, limitLines(all, longestDiff)...)
 	}
 	shown := len(lines)
 	hunks("changes:", m.Before, m.Patched)
@@ -481,7 +481,7 @@ func (t *textWriter) mutation(o toldOutcome) []string {
 // longestPatch is the number of lines that are shown of a patch that could not be applied.
 const longestPatch = 24
 
-func limited(lines []string, most int) []string {
+func limitLines(lines []string, most int) []string {
 	if more := len(lines) - most; more > 1 {
 		return append(lines[:most:most], fmt.Sprintf("  and %d more lines", more))
 	}
@@ -630,8 +630,8 @@ func (t *textWriter) nameRejected() string {
 	return strings.Join(names, ", ")
 }
 
-// ending tells how the request ends, and what may come out differently.
-func (t *textWriter) ending(e Explanation) {
+// writeEnding tells how the request ends, and what may come out differently.
+func (t *textWriter) writeEnding(e Explanation) {
 	d := e.Decision
 	switch {
 	case d.Allowed && len(t.o.Rejected) > 0:
@@ -681,7 +681,7 @@ func (t *textWriter) ending(e Explanation) {
 				b.diff = append(b.diff, h.Lines...)
 			}
 		}
-		b.diff = limited(b.diff, longestDiff)
+		b.diff = limitLines(b.diff, longestDiff)
 		t.block(b)
 	}
 }

@@ -210,7 +210,7 @@ func jsonStoryOf(one *told, o Options) jsonStory {
 	if one.skipped != "" {
 		s.Matched, s.By, s.Reason = false, "reinvocationPolicy", one.skipped
 	}
-	for _, x := range one.spending() {
+	for _, x := range one.sumCosts() {
 		s.Budgets = append(s.Budgets, jsonSpent{x.of, x.cost, x.limit})
 	}
 	return s

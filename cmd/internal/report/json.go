@@ -80,7 +80,7 @@ func replayOf(r *replay.Result) *jsonReplay {
 	if r == nil {
 		return nil
 	}
-	all := &jsonReplay{r.Idempotent(), r.Survives(), r.Denied, []jsonAgain{}, []jsonLoss{}}
+	all := &jsonReplay{r.IsIdempotent(), r.Survives(), r.Denied, []jsonAgain{}, []jsonLoss{}}
 	for _, c := range r.Again {
 		all.Again = append(all.Again, jsonAgain{jsonBy(c.By), c.Paths})
 	}
@@ -188,7 +188,7 @@ func (j *jsonWriter) Write(it Item) error {
 		j.errors = append(j.errors, errorOf(it))
 		return nil
 	}
-	if err := j.item(sourced(it)); err != nil {
+	if err := j.item(sourcedItem(it)); err != nil {
 		return err
 	}
 	return j.flush()
@@ -227,7 +227,7 @@ func (j *jsonWriter) Close() error {
 			return err
 		}
 	}
-	if why := j.text.unenforced(); why != "" {
+	if why := j.text.unenforcedReason(); why != "" {
 		j.buf.WriteString(",\n  \"unenforced\": ")
 		if err := j.value(why, "  "); err != nil {
 			return err
@@ -255,8 +255,8 @@ func (j *jsonWriter) flush() error {
 	return err
 }
 
-// sourced is an item with its place, and the values behind its outcomes.
-func sourced(it Item) jsonItem {
+// sourcedItem is an item with its place, and the values behind its outcomes.
+func sourcedItem(it Item) jsonItem {
 	item := itemOf(it.Request, it.Decision)
 	item.Replay = replayOf(it.Replay)
 	if it.Place.IsValid() {
@@ -286,12 +286,12 @@ func itemOf(r *celgate.Request, d *celgate.Decision) jsonItem {
 			Kind: kind, Resource: resource, SubResource: r.SubResource,
 			RequestKind: kind, RequestResource: resource, RequestSubResource: r.SubResource,
 			Name: r.Name, Namespace: r.Namespace, Operation: r.Operation,
-			UserInfo: jsonUser{r.UserInfo.Username, r.UserInfo.UID, notNil(r.UserInfo.Groups), r.UserInfo.Extra},
+			UserInfo: jsonUser{r.UserInfo.Username, r.UserInfo.UID, toNonNil(r.UserInfo.Groups), r.UserInfo.Extra},
 			DryRun:   r.DryRun,
 		},
 		Response: jsonResponse{
 			Allowed: d.Allowed, Status: d.Status,
-			Warnings: notNil(d.WarningTexts()), AuditAnnotations: d.AuditAnnotations,
+			Warnings: toNonNil(d.WarningTexts()), AuditAnnotations: d.AuditAnnotations,
 		},
 		Mutated:  d.Mutated,
 		Object:   d.Object,
@@ -328,7 +328,7 @@ func errorOf(it Item) jsonError {
 	return e
 }
 
-func notNil[T any](s []T) []T {
+func toNonNil[T any](s []T) []T {
 	if s == nil {
 		return []T{}
 	}

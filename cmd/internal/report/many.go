@@ -117,7 +117,7 @@ func (t table) lines(p palette) []string {
 			}
 			line += cell
 		}
-		lines = append(lines, line+"  "+printable(name))
+		lines = append(lines, line+"  "+escapeControls(name))
 	}
 	for _, of := range policies {
 		row(of, of.Name)
@@ -135,8 +135,8 @@ func (t table) lines(p palette) []string {
 	return lines
 }
 
-// brief is what there is to say about an object in one line.
-func brief(it Item, blocks []block) string {
+// briefText is what there is to say about an object in one line.
+func briefText(it Item, blocks []block) string {
 	var said []string
 	for _, b := range blocks {
 		switch b.label {
@@ -219,8 +219,8 @@ func NotValidatedNote(topic string) celgate.Note {
 // IsValidation reports a note that says what is not validated.
 func IsValidation(n celgate.Note) bool { return notValidated[n.Topic] != "" }
 
-// merelyMutated reports that there is nothing to say about an object but what was changed.
-func merelyMutated(d *celgate.Decision, blocks []block) bool {
+// isMerelyMutated reports that there is nothing to say about an object but what was changed.
+func isMerelyMutated(d *celgate.Decision, blocks []block) bool {
 	return d != nil && d.Allowed &&
 		!slices.ContainsFunc(blocks, func(b block) bool {
 			return b.label != "changed by" && notValidated[b.topic] == ""

@@ -108,7 +108,7 @@ func writeSARIF(w io.Writer, command string, rules []sarifRule, all []finding) e
 		"runs": []any{map[string]any{
 			"tool": map[string]any{"driver": map[string]any{
 				"name": "celgate " + command, "version": Version(),
-				"informationUri": "https://github.com/celgate/celgate", "rules": notNil(rules),
+				"informationUri": "https://github.com/celgate/celgate", "rules": toNonNil(rules),
 			}},
 			"results": results,
 		}},

@@ -105,7 +105,7 @@ func storyOf(events []Event) []*told {
 			current = begin(e, matches...)
 		case explain.OpEvaluate:
 			if current != nil {
-				current.evaluated(e)
+				current.addEvaluation(e)
 			}
 		case explain.OpOutcome:
 			if current != nil {
@@ -120,7 +120,7 @@ func storyOf(events []Event) []*told {
 	return all
 }
 
-func (one *told) evaluated(e Event) {
+func (one *told) addEvaluation(e Event) {
 	if e.Variable != "" {
 		one.used[e.Variable] = true
 	}
@@ -165,7 +165,7 @@ func (one *told) evaluationOf(o celgate.Outcome) int {
 	switch {
 	case len(all) == 0:
 		return -1
-	case len(all) == 1 || !perValue(one.pending[all[0]].Evaluation):
+	case len(all) == 1 || !isPerValue(one.pending[all[0]].Evaluation):
 		return all[0]
 	case o.Verdict == celgate.Error || o.Verdict == celgate.Denied:
 		return all[len(all)-1]
@@ -173,8 +173,8 @@ func (one *told) evaluationOf(o celgate.Outcome) int {
 	return -1
 }
 
-// perValue reports an evaluation for one of some values.
-func perValue(x *explain.Evaluation) bool {
+// isPerValue reports an evaluation for one of some values.
+func isPerValue(x *explain.Evaluation) bool {
 	return x.Scope() != "" || slices.ContainsFunc(x.Policy.Mutations, func(m policy.Mutation) bool {
 		return m.Expr.Field == x.Expr.Field && !m.Once()
 	})
@@ -187,8 +187,8 @@ type spent struct {
 	limit int64
 }
 
-// spending sums up the costs of an invocation by budget. Each mutation has a budget of its own.
-func (one *told) spending() []spent {
+// sumCosts sums up the costs of an invocation by budget. Each mutation has a budget of its own.
+func (one *told) sumCosts() []spent {
 	conditions := spent{"match conditions", 0, celgate.MatchConditionBudget}
 	rest := spent{"validations", 0, celgate.Budget}
 	var all []spent

@@ -109,14 +109,14 @@ func (t *suiteText) Write(r suite.Result) error {
 			continue
 		}
 		t.problems[p.Error()] = true
-		t.gap()
+		t.writeGap()
 		t.block(block{label: "error", style: red, message: p.Message, place: p.Position, hint: p.Hint})
 	}
 	if said > 0 && said == len(r.Problems) {
 		t.line(indent + "for the reason above")
 	}
 	for _, f := range r.Failures {
-		t.gap()
+		t.writeGap()
 		t.failure(r, f)
 	}
 	if d := r.Decision; d != nil {
@@ -125,11 +125,11 @@ func (t *suiteText) Write(r suite.Result) error {
 				continue
 			}
 			t.notes[n.Message] = true
-			t.gap()
+			t.writeGap()
 			t.block(block{label: "note", style: bold, message: n.Message})
 		}
 	}
-	t.gap()
+	t.writeGap()
 	return t.flush()
 }
 
@@ -137,16 +137,16 @@ func (t *suiteText) failure(r suite.Result, f suite.Failure) {
 	t.pair("expected", green, f.Expected)
 	t.pair("     got", red, f.Got)
 	if f.Place.IsValid() {
-		t.line(indent + strings.Repeat(" ", 10) + t.p.paint(blue, "-->") + " " + printable(f.Place.String()))
+		t.line(indent + strings.Repeat(" ", 10) + t.p.paint(blue, "-->") + " " + escapeControls(f.Place.String()))
 	}
 	if f.Hint != "" {
-		t.line(indent + "  " + t.p.paint(bold, "hint: ") + printable(f.Hint))
+		t.line(indent + "  " + t.p.paint(bold, "hint: ") + escapeControls(f.Hint))
 	}
 	for _, n := range f.Notes {
 		t.block(block{label: "note", style: bold, message: n})
 	}
 	for _, c := range f.Causes {
-		t.gap()
+		t.writeGap()
 		t.block(t.causeBlock(r, c))
 	}
 }
@@ -158,7 +158,7 @@ func (t *suiteText) causeBlock(r suite.Result, c suite.Cause) block {
 	if c.Violation != nil {
 		b = t.violationBlock(Item{Place: r.Place, Request: r.Request, Decision: r.Decision}, *c.Violation)
 	}
-	return b.explained(blame.Reason{Expr: c.Expr, Variable: c.Variable, From: c.From, To: c.To, Values: c.Values}, nil)
+	return b.addReason(blame.Reason{Expr: c.Expr, Variable: c.Variable, From: c.From, To: c.To, Values: c.Values}, nil)
 }
 
 // pair writes a label and text below which further lines align.
@@ -167,7 +167,7 @@ func (t *suiteText) pair(label string, s style, text string) {
 	if t.o.Width > 0 {
 		room = max(t.o.Width-len(indent)-len(label)-2, 20)
 	}
-	for i, l := range Wrap(printable(text), room) {
+	for i, l := range Wrap(escapeControls(text), room) {
 		if i == 0 {
 			t.line(indent + t.p.paint(s, label+":") + " " + l)
 		} else {
@@ -185,7 +185,7 @@ func (t *suiteText) Close(s SuiteSummary) error {
 	}
 	t.differences(s.Differences)
 	for _, file := range t.updated {
-		t.line("wrote " + printable(file))
+		t.line("wrote " + escapeControls(file))
 	}
 	if len(t.counts) > 0 {
 		t.line(t.p.paint(bold, t.counts.String()))
@@ -355,7 +355,7 @@ func (j *suiteJSON) Close(s SuiteSummary) error {
 		Items       []jsonResult     `json:"items"`
 		Coverage    *jsonCoverage    `json:"coverage,omitempty"`
 		Differences []jsonDifference `json:"differences,omitempty"`
-	}{APIVersion, "TestResultList", notNil(j.items), nil, nil}
+	}{APIVersion, "TestResultList", toNonNil(j.items), nil, nil}
 	for _, d := range s.Differences {
 		answers := map[string]string{}
 		for _, a := range d.Answers {

@@ -130,13 +130,13 @@ func htmlCoverageOf(id string, p *suite.PolicyCoverage) htmlCoverage {
 	part := partOf(seen, of)
 	out := htmlCoverage{ID: id, Kind: string(p.Kind), Name: p.Name, Percent: percent(part), Seen: seen, Of: of,
 		Width: int(part), Missed: seen < of, Class: coverageClass(seen, of)}
-	for entries := range byExpression(p.Entries) {
+	for entries := range groupByExpression(p.Entries) {
 		e, branches := entries[0], entries[1:]
 		entry := htmlEntryOf(e)
 		if e.Expr.IsZero() {
 			entry.Place = e.Place.String()
 		} else {
-			entry.Source = highlighted(e.Expr.Src, branches)
+			entry.Source = highlight(e.Expr.Src, branches)
 			entry.Place = e.Expr.Locate(0).String()
 		}
 		for _, b := range branches {
@@ -149,12 +149,12 @@ func htmlCoverageOf(id string, p *suite.PolicyCoverage) htmlCoverage {
 
 func htmlEntryOf(e *suite.Entry) htmlEntry {
 	return htmlEntry{Name: strings.Join(strings.Fields(e.Name), " "), Counts: counts(e),
-		Class: coverageClass(len(e.Outcomes)-len(e.Missing()), len(e.Outcomes))}
+		Class: coverageClass(len(e.Outcomes)-len(e.MissingOutcomes()), len(e.Outcomes))}
 }
 
-// highlighted is an expression in which branches are marked, with their counts beside them. Branches lie in one another
+// highlight is an expression in which branches are marked, with their counts beside them. Branches lie in one another
 // or beside one another.
-func highlighted(src string, branches []*suite.Entry) template.HTML {
+func highlight(src string, branches []*suite.Entry) template.HTML {
 	branches = slices.SortedFunc(slices.Values(branches), func(x, y *suite.Entry) int {
 		if x.From != y.From {
 			return x.From - y.From
@@ -182,7 +182,7 @@ func highlighted(src string, branches []*suite.Entry) template.HTML {
 		}
 		write(e.From)
 		class := "seen"
-		if len(e.Missing()) > 0 {
+		if len(e.MissingOutcomes()) > 0 {
 			class = "missed"
 		}
 		fmt.Fprintf(&b, `<span class="%s" title="%s">`, class, template.HTMLEscapeString(counts(e)))

@@ -120,7 +120,7 @@ func (t *textWriter) Write(it Item) error {
 		}
 		return t.flush()
 	}
-	if t.o.Summary || t.o.Quiet && (word == wordOK || word == wordMutated) && merelyMutated(it.Decision, blocks) {
+	if t.o.Summary || t.o.Quiet && (word == wordOK || word == wordMutated) && isMerelyMutated(it.Decision, blocks) {
 		return nil
 	}
 	if it.CreatedBy != nil && word == wordOK && len(blocks) == 0 {
@@ -149,10 +149,10 @@ func (t *textWriter) Write(it Item) error {
 func (t *textWriter) compact(s style, word string, it Item, blocks []block) {
 	at := it.Place
 	at.Column = 0
-	line := t.p.paint(s, fmt.Sprintf("%-7s", word)) + "  " + printable(it.subject()) + "  " + t.p.paint(dim,
-		printable(at.String()))
-	if text := brief(it, blocks); text != "" {
-		line += "  " + printable(strings.ReplaceAll(text, "\n", " "))
+	line := t.p.paint(s, fmt.Sprintf("%-7s", word)) + "  " + escapeControls(it.subject()) + "  " + t.p.paint(dim,
+		escapeControls(at.String()))
+	if text := briefText(it, blocks); text != "" {
+		line += "  " + escapeControls(strings.ReplaceAll(text, "\n", " "))
 	}
 	t.line(line)
 }
@@ -160,18 +160,18 @@ func (t *textWriter) compact(s style, word string, it Item, blocks []block) {
 // headAs writes the line of an object about which all has been said about another one.
 func (t *textWriter) headAs(s style, word, subject string, place policy.Position, as string) {
 	place.Column = 0
-	lead, rest := fmt.Sprintf("%-7s", word), printable(subject)+"  "
+	lead, rest := fmt.Sprintf("%-7s", word), escapeControls(subject)+"  "
 	tail := "as " + as
 	if place.IsValid() {
 		tail = place.String() + ", " + tail
 	}
-	tail = printable(tail)
+	tail = escapeControls(tail)
 	if width := utf8.RuneCountInString(lead + "  " + rest + tail); t.o.Width == 0 || width <= t.o.Width {
 		t.line(t.p.paint(s, lead) + "  " + rest + t.p.paint(dim, tail))
 		return
 	}
 	t.head(s, word, subject, place)
-	t.hanging("         ", t.p.paint(dim, "as"), 2, as, dim, 3)
+	t.writeHanging("         ", t.p.paint(dim, "as"), 2, as, dim, 3)
 }
 
 // count counts an item and returns the word for it and what there is to say about it.
@@ -233,7 +233,7 @@ func (t *textWriter) summaryLines() []string {
 	lines := []string{""}
 	for clause := range strings.SplitAfterSeq(t.summary(), "; ") {
 		last := &lines[len(lines)-1]
-		if *last != "" && t.o.Width > 0 && visible(*last+strings.TrimRight(clause, " ")) > t.o.Width {
+		if *last != "" && t.o.Width > 0 && visibleWidth(*last+strings.TrimRight(clause, " ")) > t.o.Width {
 			*last = strings.TrimRight(*last, " ")
 			lines = append(lines, clause)
 			continue
@@ -252,7 +252,7 @@ func (t *textWriter) summary() string {
 	if n := len(t.o.Rejected); n > 0 {
 		summary += "; " + t.p.paint(red, strconv.Itoa(n)+" rejected")
 	}
-	switch n, why := len(t.matched), t.unenforced(); {
+	switch n, why := len(t.matched), t.unenforcedReason(); {
 	case t.o.Set == nil:
 	case why != "":
 		summary += "; " + why
@@ -276,8 +276,8 @@ func (t *textWriter) tally(counts map[string]int) string {
 	return ": " + strings.Join(parts, ", ")
 }
 
-// unenforced says why nothing was enforced in the whole run; "" if something was.
-func (t *textWriter) unenforced() string {
+// unenforcedReason says why nothing was enforced in the whole run; "" if something was.
+func (t *textWriter) unenforcedReason() string {
 	switch {
 	case t.o.Set == nil:
 		return ""
@@ -397,7 +397,7 @@ func (t *textWriter) violationBlock(it Item, v celgate.Violation) block {
 		b.label = "error"
 		b.footers = append(b.footers, "failurePolicy Fail makes the error a "+s.noun)
 	}
-	b = b.because(it, blame.OutcomeOf(it.Decision, v)).in(it, v.Scope)
+	b = b.addReasons(it, blame.OutcomeOf(it.Decision, v)).addPlace(it, v.Scope)
 	if v.IsError {
 		b.hint = hintFor(failing{message: v.Message, err: v.Err, expr: b.expr, request: it.Request, param: v.Param})
 	} else {
@@ -406,17 +406,17 @@ func (t *textWriter) violationBlock(it Item, v celgate.Violation) block {
 	return b
 }
 
-// because adds to a block about an outcome the values that led to it.
-func (b block) because(it Item, outcome int) block {
+// addReasons adds to a block about an outcome the values that led to it.
+func (b block) addReasons(it Item, outcome int) block {
 	r, ok := it.Reasons[outcome]
 	if !ok {
 		return b
 	}
-	return b.explained(r, nil)
+	return b.addReason(r, nil)
 }
 
-// in says where in the manifest the value is that a block about a scope is of.
-func (b block) in(it Item, scope string) block {
+// addPlace says where in the manifest the value is that a block about a scope is of.
+func (b block) addPlace(it Item, scope string) block {
 	if scope == "" {
 		return b
 	}
@@ -431,9 +431,9 @@ func (b block) in(it Item, scope string) block {
 	return b
 }
 
-// explained shows in a block the part of the expression that decided, and above its other lines the values behind it.
+// addReason shows in a block the part of the expression that decided, and above its other lines the values behind it.
 // Of an error in a variable the variable is shown.
-func (b block) explained(r blame.Reason, remark func(part string) string) block {
+func (b block) addReason(r blame.Reason, remark func(part string) string) block {
 	lines := valueLines(r.Values, remark)
 	if r.Variable != "" {
 		used := b.expr.Field
@@ -443,7 +443,7 @@ func (b block) explained(r blame.Reason, remark func(part string) string) block 
 		lines = append(lines, "variables."+r.Variable+" is used in "+used)
 		b.expr = r.Expr
 	}
-	if whole := trimmed(r.Expr.Src); r.To == 0 || r.From <= whole.from && r.To >= whole.to {
+	if whole := trimMark(r.Expr.Src); r.To == 0 || r.From <= whole.from && r.To >= whole.to {
 		b.mark = markOf(r.Expr, policy.Position{}, b.err)
 	} else {
 		b.mark = mark{r.From, r.To}
@@ -495,7 +495,7 @@ func refusalBlock(it Item) block {
 			b.policy, b.expr, b.mark = o.Policy, o.Expr, markOf(o.Expr, policy.Position{}, o.Err)
 			b.footers = []string{origin(o.Policy, o.Binding, o.Param),
 				"the API server answers " + codeOf(d) + ", whatever failurePolicy says"}
-			return b.because(it, i)
+			return b.addReasons(it, i)
 		}
 	}
 	b.footers = []string{"the API server answers " + codeOf(d) + ", whatever the policies say"}
@@ -523,7 +523,7 @@ func ignoredBlocks(it Item) []block {
 			label: "ignored", style: bold, message: headline(o.Message, o.Err, o.Expr), err: o.Err,
 			policy: o.Policy, expr: o.Expr, mark: markOf(o.Expr, policy.Position{}, o.Err),
 			footers: []string{origin(o.Policy, o.Binding, o.Param), "failurePolicy Ignore: the error changes nothing"},
-		}.because(it, i)
+		}.addReasons(it, i)
 		b.hint = hintFor(failing{message: o.Message, err: o.Err, expr: b.expr, request: it.Request, param: o.Param})
 		out = append(out, b)
 	}
@@ -622,7 +622,7 @@ func (t *textWriter) head(s style, word, subject string, place policy.Position) 
 	if t.o.Width > 0 {
 		room = max(t.o.Width-len(margin), 20)
 	}
-	lines := Wrap(printable(subject), room)
+	lines := Wrap(escapeControls(subject), room)
 	last := len(lines) - 1
 	for i, l := range lines {
 		lead := margin
@@ -634,7 +634,7 @@ func (t *textWriter) head(s style, word, subject string, place policy.Position) 
 			continue
 		}
 		place.Column = 0
-		at := printable(place.String())
+		at := escapeControls(place.String())
 		if room > 0 && utf8.RuneCountInString(l)+2+utf8.RuneCountInString(at) > room {
 			t.line(lead + l)
 			t.line(margin + t.p.paint(dim, at))
@@ -646,12 +646,12 @@ func (t *textWriter) head(s style, word, subject string, place policy.Position) 
 
 // writeTitled writes a label at the margin and text behind it; further lines of the text are indented.
 func (t *textWriter) writeTitled(s style, label, text string) {
-	t.hanging("", t.p.paint(s, label+":"), len(label)+1, text, plain, 2*len(indent))
+	t.writeHanging("", t.p.paint(s, label+":"), len(label)+1, text, plain, 2*len(indent))
 }
 
-// hanging writes a label of a length and text behind it, after a margin; further lines of the text begin at a column
+// writeHanging writes a label of a length and text behind it, after a margin; further lines of the text begin at a column
 // behind the margin. A label that leaves no room stands alone.
-func (t *textWriter) hanging(margin, label string, length int, text string, s style, column int) {
+func (t *textWriter) writeHanging(margin, label string, length int, text string, s style, column int) {
 	room := 0
 	if t.o.Width > 0 {
 		room = max(t.o.Width-len(margin)-column, 20)
@@ -661,7 +661,7 @@ func (t *textWriter) hanging(margin, label string, length int, text string, s st
 		t.line(margin + label)
 		label, taken = "", 0
 	}
-	for i, l := range Wrap(strings.Repeat("\x00", taken)+printable(text), room) {
+	for i, l := range Wrap(strings.Repeat("\x00", taken)+escapeControls(text), room) {
 		l = t.p.paint(s, strings.TrimLeft(l, "\x00"))
 		if i == 0 && label != "" {
 			t.line(margin + label + " " + l)
@@ -677,7 +677,7 @@ func (t *textWriter) item(text string) {
 	if t.o.Width > 0 && len(indent)+utf8.RuneCountInString(text) > t.o.Width {
 		width = max(t.o.Width-2*len(indent), 20)
 	}
-	for i, l := range Wrap(printable(text), width) {
+	for i, l := range Wrap(escapeControls(text), width) {
 		if i > 0 {
 			l = indent + l
 		}
@@ -692,11 +692,11 @@ func (t *textWriter) blocksOf(blocks []block) {
 	spread := slices.ContainsFunc(blocks, large)
 	for i, b := range blocks {
 		if large(b) || spread && i == 0 {
-			t.gap()
+			t.writeGap()
 		}
 		t.block(b)
 		if large(b) || spread && i == len(blocks)-1 {
-			t.gap()
+			t.writeGap()
 		}
 	}
 }
@@ -715,7 +715,7 @@ func (t *textWriter) block(b block) {
 	if width > 0 && column > width/3 {
 		column = 2 * len(indent)
 	}
-	t.hanging(indent, t.p.paint(b.style, printable(b.label)+":"), len(b.label)+1, b.message, message, column)
+	t.writeHanging(indent, t.p.paint(b.style, escapeControls(b.label)+":"), len(b.label)+1, b.message, message, column)
 	for _, l := range b.diff {
 		s := plain
 		switch l[0] {
@@ -726,7 +726,7 @@ func (t *textWriter) block(b block) {
 		case '@':
 			s = cyan
 		}
-		t.line(indent + indent + t.p.paint(s, printable(l)))
+		t.line(indent + indent + t.p.paint(s, escapeControls(l)))
 	}
 	gutter := 1
 	if !b.expr.IsZero() {
@@ -736,14 +736,14 @@ func (t *textWriter) block(b block) {
 			t.line(indent + l)
 		}
 	} else if b.place.IsValid() {
-		t.line(indent + strings.Repeat(" ", gutter) + t.p.paint(blue, "-->") + " " + printable(b.place.String()))
+		t.line(indent + strings.Repeat(" ", gutter) + t.p.paint(blue, "-->") + " " + escapeControls(b.place.String()))
 	}
 	footer := func(lead string, s style, text string) {
 		room := 0
 		if width > 0 {
 			room = max(width-gutter-1-len(lead), 20)
 		}
-		for i, l := range Wrap(printable(text), room) {
+		for i, l := range Wrap(escapeControls(text), room) {
 			if i == 0 {
 				t.line(indent + strings.Repeat(" ", gutter+1) + t.p.paint(s, lead) + l)
 			} else {
@@ -759,8 +759,8 @@ func (t *textWriter) block(b block) {
 	}
 }
 
-// gap writes an empty line unless one was just written.
-func (t *textWriter) gap() {
+// writeGap writes an empty line unless one was just written.
+func (t *textWriter) writeGap() {
 	t.blocks = true
 	if !t.spaced {
 		t.line("")

@@ -13,7 +13,7 @@ import (
 // are) or as json.
 func Turns(format string, w io.Writer, turns []celgate.Turn, problems []celgate.OrderProblem, width int) error {
 	if format == "json" {
-		return turnsJSON(w, turns, problems)
+		return writeTurnsJSON(w, turns, problems)
 	}
 	t := turnsWriter{width: width}
 	if len(turns) == 0 {
@@ -64,7 +64,7 @@ func (t *turnsWriter) line(text, first, rest string) {
 	if t.width > 0 {
 		room = max(t.width-max(len(first), len(rest)), 1)
 	}
-	for i, line := range Wrap(printable(text), room) {
+	for i, line := range Wrap(escapeControls(text), room) {
 		if i > 0 {
 			first = rest
 		}
@@ -93,7 +93,7 @@ type jsonOrderProblem struct {
 	Column   int      `json:"column,omitempty"`
 }
 
-func turnsJSON(w io.Writer, turns []celgate.Turn, problems []celgate.OrderProblem) error {
+func writeTurnsJSON(w io.Writer, turns []celgate.Turn, problems []celgate.OrderProblem) error {
 	items := make([]jsonTurn, len(turns))
 	for i, t := range turns {
 		items[i] = jsonTurn{t.Kind, t.Name, t.Reads, t.Writes, t.Why}

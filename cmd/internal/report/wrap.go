@@ -7,15 +7,15 @@ import (
 	"unicode/utf8"
 )
 
-// printable returns s with control characters written as escapes, so that text from a manifest cannot
+// escapeControls returns s with control characters written as escapes, so that text from a manifest cannot
 // steer the terminal. Line breaks and tabs stay.
-func printable(s string) string {
-	if strings.IndexFunc(s, func(r rune) bool { return !shown(r) }) < 0 {
+func escapeControls(s string) string {
+	if strings.IndexFunc(s, func(r rune) bool { return !isShown(r) }) < 0 {
 		return s
 	}
 	var b strings.Builder
 	for _, r := range s {
-		if shown(r) {
+		if isShown(r) {
 			b.WriteRune(r)
 		} else {
 			fmt.Fprintf(&b, `\u%04x`, r)
@@ -24,7 +24,7 @@ func printable(s string) string {
 	return b.String()
 }
 
-func shown(r rune) bool {
+func isShown(r rune) bool {
 	return r == '\n' || r == '\t' || !unicode.IsControl(r) && !unicode.Is(unicode.Cf, r) && r != utf8.RuneError
 }
 

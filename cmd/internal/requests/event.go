@@ -123,21 +123,21 @@ func (e *Event) Operation() celgate.Operation {
 	return celgate.Update
 }
 
-// Stored is the object that the request left behind, as the answer shows it; nil if it does not.
-func (e *Event) Stored() map[string]any {
-	if !e.Succeeded() || e.ResponseObject == nil || e.ResponseObject["kind"] == "Status" ||
+// StoredObject is the object that the request left behind, as the answer shows it; nil if it does not.
+func (e *Event) StoredObject() map[string]any {
+	if !e.HasSucceeded() || e.ResponseObject == nil || e.ResponseObject["kind"] == "Status" ||
 		tree.Object(e.ResponseObject).Metadata().Text("uid") == "" {
 		return nil
 	}
 	return e.ResponseObject
 }
 
-// Succeeded reports that the request was answered with success, and Failed that it was not: of an event without a
+// HasSucceeded reports that the request was answered with success, and HasFailed that it was not: of an event without a
 // status neither is known.
-func (e *Event) Succeeded() bool { return e.Code >= 200 && e.Code < 300 }
+func (e *Event) HasSucceeded() bool { return e.Code >= 200 && e.Code < 300 }
 
-// Failed is as [Event.Succeeded] says.
-func (e *Event) Failed() bool { return e.Code != 0 && !e.Succeeded() }
+// HasFailed is as [Event.HasSucceeded] says.
+func (e *Event) HasFailed() bool { return e.Code != 0 && !e.HasSucceeded() }
 
 // DryRun reports that nothing was written.
 func (e *Event) DryRun() bool { return len(e.query()["dryRun"]) > 0 }
@@ -187,7 +187,7 @@ func EventRequest(types *schema.Registry, e *Event, old map[string]any, asOld bo
 		return nil, ErrMany
 	case r.Operation == celgate.Delete:
 		r.OldObject = old
-		if old == nil && e.Succeeded() && e.ResponseObject != nil && e.ResponseObject["kind"] == kind.Kind {
+		if old == nil && e.HasSucceeded() && e.ResponseObject != nil && e.ResponseObject["kind"] == kind.Kind {
 			r.OldObject = e.ResponseObject
 		}
 		if r.OldObject == nil {
@@ -196,11 +196,11 @@ func EventRequest(types *schema.Registry, e *Event, old map[string]any, asOld bo
 	case e.RequestObject == nil && e.Patch == nil:
 		return nil, ErrNoBody
 	case e.Verb == "patch":
-		if r.Object, err = e.patched(old); err != nil {
+		if r.Object, err = e.patchedObject(old); err != nil {
 			return nil, err
 		}
 		r.OldObject = old
-		if e.created() {
+		if e.isCreate() {
 			r.Operation, r.OldObject = celgate.Create, nil
 		}
 	default:
@@ -219,11 +219,11 @@ func EventRequest(types *schema.Registry, e *Event, old map[string]any, asOld bo
 	return r, nil
 }
 
-// created reports that a patch made an object, as an apply does.
-func (e *Event) created() bool { return e.Code == 201 }
+// isCreate reports that a patch made an object, as an apply does.
+func (e *Event) isCreate() bool { return e.Code == 201 }
 
-// patched is what a patch makes of an object: by its answer, or, of a patch without rules for lists, by itself.
-func (e *Event) patched(old map[string]any) (map[string]any, error) {
+// patchedObject is what a patch makes of an object: by its answer, or, of a patch without rules for lists, by itself.
+func (e *Event) patchedObject(old map[string]any) (map[string]any, error) {
 	if old != nil && !strings.Contains(string(e.Patch), "$") {
 		whole, err := json.Marshal(old)
 		if err != nil {
@@ -246,7 +246,7 @@ func (e *Event) patched(old map[string]any) (map[string]any, error) {
 			return tree, nil
 		}
 	}
-	if stored := e.Stored(); stored != nil {
+	if stored := e.StoredObject(); stored != nil {
 		return stored, nil
 	}
 	return nil, ErrNoResult

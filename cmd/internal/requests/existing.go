@@ -9,9 +9,9 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// Existing makes the request about an object that exists: the CREATE of a [Copy], the UPDATE that changes nothing, or
+// NewExisting makes the request about an object that exists: the CREATE of a [Copy], the UPDATE that changes nothing, or
 // the DELETE.
-func Existing(ctx context.Context, q *celgate.Requester, object map[string]any, op celgate.Operation,
+func NewExisting(ctx context.Context, q *celgate.Requester, object map[string]any, op celgate.Operation,
 	as celgate.As) (*celgate.Request, error) {
 	as.Operation = op
 	to, _, err := q.Target(tree.Object(object).Kind(), "")

@@ -195,8 +195,8 @@ func ReadsToken(p *policy.Policy) bool {
 	return false
 }
 
-// Said returns what is to be noted where a policy decided that looks at what is made up; "" if it does not.
-func (id *Identity) Said(p *policy.Policy) string {
+// NoteFor returns what is to be noted where a policy decided that looks at what is made up; "" if it does not.
+func (id *Identity) NoteFor(p *policy.Policy) string {
 	if id == nil || len(id.madeUp) == 0 || !ReadsToken(p) {
 		return ""
 	}
@@ -215,10 +215,10 @@ func (id *Identity) Said(p *policy.Policy) string {
 	if len(all) == 0 {
 		return ""
 	}
-	return "policies look at the token of the user, of which celgate made up " + joined(all)
+	return "policies look at the token of the user, of which celgate made up " + joinNames(all)
 }
 
-func joined(all []string) string {
+func joinNames(all []string) string {
 	if n := len(all); n > 1 {
 		return strings.Join(all[:n-1], ", ") + " and " + all[n-1]
 	}

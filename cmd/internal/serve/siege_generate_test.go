@@ -208,7 +208,7 @@ func (g grower) data(name string) map[string]any {
 // compiler reports whether expressions are such that a policy may have.
 func compiler(t *testing.T) func(string) bool {
 	t.Helper()
-	set, err := celenv.New("1.37", quirks.Of("1.37"))
+	set, err := celenv.New("1.37", quirks.SetOf("1.37"))
 	if err != nil {
 		t.Fatal(err)
 	}

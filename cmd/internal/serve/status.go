@@ -283,7 +283,7 @@ func mutationWarnings(in *loaded, p *policy.Policy) (all []kube.ExpressionWarnin
 	if p.Kind != policy.Admission || !p.Mutates() || p.TypeChecking == policy.IgnoreTypes {
 		return nil
 	}
-	set, err := celenv.New(in.minor, quirks.Of(in.minor))
+	set, err := celenv.New(in.minor, quirks.SetOf(in.minor))
 	if err != nil {
 		return nil // the engine could not have been made
 	}

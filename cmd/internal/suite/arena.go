@@ -120,7 +120,7 @@ func (a *arena) readState(s *Suite, types *schema.Registry, existing []*manifest
 		return append(problems, problemsOf(s, err)...)
 	}
 	for _, d := range existing {
-		if Recognised(d.Object) {
+		if IsRecognised(d.Object) {
 			continue
 		}
 		next, err := cluster.Add(store(d.Object, types))
@@ -136,7 +136,7 @@ func (a *arena) readState(s *Suite, types *schema.Registry, existing []*manifest
 
 // judge returns why the policies of a suite cannot be tested.
 func (a *arena) judge(s *Suite, o Options) (problems []*Problem) {
-	if len(a.engine.Rejected()) == 0 && !inForce(&a.set) && o.Set == nil {
+	if len(a.engine.Rejected()) == 0 && !hasActingBinding(&a.set) && o.Set == nil {
 		problems = append(problems, &Problem{
 			policy.Position{File: s.File}, "no policy of the suite is in force: no binding names one",
 			"give a binding under policies",
@@ -181,14 +181,14 @@ func (a *arena) assumes(ctx context.Context, r *celgate.Request) string {
 	return fmt.Sprintf("namespace %q is not in the state and assumed to have no labels of its own; give it under state", r.Namespace)
 }
 
-// madeUp says that a policy which decided looks at what is made up of the user; "" if none does.
-func (a *arena) madeUp(id *requests.Identity, d *celgate.Decision) string {
+// madeUpNote says that a policy which decided looks at what is made up of the user; "" if none does.
+func (a *arena) madeUpNote(id *requests.Identity, d *celgate.Decision) string {
 	if d == nil {
 		return ""
 	}
 	for _, o := range d.Outcomes {
 		for _, p := range a.set.Policies {
-			if said := id.Said(p); said != "" && p.Kind == o.Kind && p.Name == o.Policy {
+			if said := id.NoteFor(p); said != "" && p.Kind == o.Kind && p.Name == o.Policy {
 				return said
 			}
 		}
@@ -196,8 +196,8 @@ func (a *arena) madeUp(id *requests.Identity, d *celgate.Decision) string {
 	return ""
 }
 
-// inForce reports that a binding makes at least one policy act.
-func inForce(set *policy.Set) bool {
+// hasActingBinding reports that a binding makes at least one policy act.
+func hasActingBinding(set *policy.Set) bool {
 	return slices.ContainsFunc(set.Policies, func(p *policy.Policy) bool { return set.Binds(p.Ref()) })
 }
 

@@ -92,7 +92,7 @@ func sayOutcome(o celgate.Outcome) string {
 
 // explain adds to failures the values behind them, and which policies took no part.
 func (run *caseRun) explain() {
-	run.absent()
+	run.noteAbsent()
 	var reasons map[int]blame.Reason
 	for i := range run.Failures {
 		for j := range run.Failures[i].Causes {
@@ -116,8 +116,8 @@ func (run *caseRun) explain() {
 	}
 }
 
-// absent notes at a failure of a request that was let through, or left alone, which policies were not for it, and why.
-func (run *caseRun) absent() {
+// noteAbsent notes at a failure of a request that was let through, or left alone, which policies were not for it, and why.
+func (run *caseRun) noteAbsent() {
 	if !run.Decision.Allowed || run.Failures[0].created {
 		return
 	}

@@ -22,7 +22,7 @@ import (
 func (run *caseRun) compare(e *Expectation, update bool) {
 	d := run.Decision
 	defer run.compareCreated(e)
-	if !run.exercised(e) {
+	if !run.checkExercised(e) {
 		return // nothing else that could be said would help more
 	}
 	switch {
@@ -56,12 +56,12 @@ func (run *caseRun) compareReplay(e *Expectation) {
 	if run.prepared == nil {
 		return // refused, a failure of its own
 	}
-	again, err := replay.Of(run.ctx, run.arena.engine, run.prepared, run.Decision, run.arena.requests.Types)
+	again, err := replay.Run(run.ctx, run.arena.engine, run.prepared, run.Decision, run.arena.requests.Types)
 	if err != nil {
-		run.unable(&Problem{Position: e.Place, Message: err.Error()})
+		run.setNotRun(&Problem{Position: e.Place, Message: err.Error()})
 		return
 	}
-	if e.Idempotent.IsValid() && !again.Idempotent() {
+	if e.Idempotent.IsValid() && !again.IsIdempotent() {
 		f := Failure{Place: e.Idempotent,
 			Expected: "nothing changes when the mutating policies run once more on what they made"}
 		if again.Denied != "" {
@@ -80,7 +80,7 @@ func (run *caseRun) compareReplay(e *Expectation) {
 		return
 	}
 	for _, b := range again.Beyond {
-		run.note(b.Beyond())
+		run.note(b.BeyondText())
 	}
 	for _, l := range again.Lost {
 		f := Failure{Place: e.Survives, Expected: "what policy " + l.Policy + " sets survives the other policies",
@@ -113,9 +113,9 @@ func (run *caseRun) tellDenial() string {
 	return fmt.Sprintf("denied (%d %s)", s.Code, s.Reason)
 }
 
-// exercised checks which policies took part. A case that expects something of policies that were never asked about it
+// checkExercised checks which policies took part. A case that expects something of policies that were never asked about it
 // says nothing.
-func (run *caseRun) exercised(e *Expectation) bool {
+func (run *caseRun) checkExercised(e *Expectation) bool {
 	if len(e.Skipped) > 0 {
 		for _, s := range e.Skipped {
 			run.compareSkip(s)
@@ -135,10 +135,10 @@ func (run *caseRun) exercised(e *Expectation) bool {
 		}
 	}
 	if len(names) == 0 {
-		if run.tookPart("", "") || run.exercisedByChildren() || len(e.Created) > 0 && e.Denied == nil {
+		if run.isInvolved("", "") || run.exercisedByChildren() || len(e.Created) > 0 && e.Denied == nil {
 			return true
 		}
-		run.fail(Failure{Place: e.Place, Expected: "a policy takes part in the request", Got: run.why("", ""),
+		run.fail(Failure{Place: e.Place, Expected: "a policy takes part in the request", Got: run.absenceReason("", ""),
 			Causes: run.skips(""),
 			Hint:   "write expect: skipped if the case is about that",
 		},
@@ -149,16 +149,16 @@ func (run *caseRun) exercised(e *Expectation) bool {
 		if !slices.ContainsFunc(run.Set.Policies, func(p *policy.Policy) bool { return p.Name == name }) {
 			run.fail(Failure{Place: e.Place, Expected: "policy " + name + " takes part in the request",
 				Got: "there is no such policy in the suite"})
-		} else if !run.tookPart(name, "") {
+		} else if !run.isInvolved(name, "") {
 			run.fail(Failure{Place: e.Place, Expected: "policy " + name + " takes part in the request",
-				Got: run.why(name, ""), Causes: run.skips(name)})
+				Got: run.absenceReason(name, ""), Causes: run.skips(name)})
 		}
 	}
 	return len(run.Failures) == 0
 }
 
-// tookPart reports that a policy, or any with "", had something to say about the request.
-func (run *caseRun) tookPart(name, binding string) bool {
+// isInvolved reports that a policy, or any with "", had something to say about the request.
+func (run *caseRun) isInvolved(name, binding string) bool {
 	is := func(p, b string) bool { return (name == "" || p == name) && (binding == "" || b == binding) }
 	for _, o := range run.Decision.Outcomes {
 		if is(o.Policy, o.Binding) && !isCondition(o) {
@@ -177,8 +177,8 @@ func (run *caseRun) tookPart(name, binding string) bool {
 // isCondition reports an outcome of a match condition.
 func isCondition(o celgate.Outcome) bool { return strings.HasPrefix(o.Field, "spec.matchConditions") }
 
-// why says that policies were not exercised, and what kept them out.
-func (run *caseRun) why(name, binding string) string {
+// absenceReason says that policies were not exercised, and what kept them out.
+func (run *caseRun) absenceReason(name, binding string) string {
 	return strings.Join(append([]string{notExercised}, run.reasons(name, binding)...), "\n")
 }
 
@@ -239,7 +239,7 @@ func (run *caseRun) compareSkip(s Skip) {
 		run.fail(Failure{Place: s.Place, Expected: expected, Got: "there is no such policy in the suite"})
 		return
 	}
-	if run.tookPart(s.Policy, s.Binding) {
+	if run.isInvolved(s.Policy, s.Binding) {
 		f := Failure{Place: s.Place, Expected: expected, Got: "it took part in the request"}
 		for i, o := range run.Decision.Outcomes {
 			if (s.Policy == "" || o.Policy == s.Policy) && (s.Binding == "" || o.Binding == s.Binding) &&
@@ -295,7 +295,7 @@ func (run *caseRun) compareDenials(want []Verdict) {
 					f.Got = "allowed, with the warning: " + d.Warnings[0].Text
 				}
 			}
-			f.Causes = run.causesOf(run.decidedBy(v))
+			f.Causes = run.causesOf(run.decisiveOutcome(v))
 			if i := slices.IndexFunc(run.created, func(c *caseRun) bool { return !c.Decision.Allowed }); i >= 0 {
 				f.Got += fmt.Sprintf("; the %s that is created for it is not", run.created[i].says)
 				f.Hint = fmt.Sprintf("write under expect, created: {%s: denied}", run.created[i].Request.Kind.Kind)
@@ -317,7 +317,7 @@ func (run *caseRun) compareDenials(want []Verdict) {
 			f := Failure{Place: v.Place, Expected: expected, Got: run.listViolations("denied", policy.Deny),
 				Causes: run.denials()}
 			if v.namesPolicy() {
-				if i := run.decidedBy(v); i >= 0 && run.Decision.Outcomes[i].Verdict == celgate.Admit {
+				if i := run.decisiveOutcome(v); i >= 0 && run.Decision.Outcomes[i].Verdict == celgate.Admit {
 					f.Causes = run.causesOf(i)
 				}
 			}
@@ -326,8 +326,8 @@ func (run *caseRun) compareDenials(want []Verdict) {
 	}
 }
 
-// decidedBy returns the index of the outcome that let a request pass that was to be denied; -1 if there is none.
-func (run *caseRun) decidedBy(v Verdict) int {
+// decisiveOutcome returns the index of the outcome that let a request pass that was to be denied; -1 if there is none.
+func (run *caseRun) decisiveOutcome(v Verdict) int {
 	for at, o := range run.Decision.Outcomes {
 		if v.Policy != "" && o.Policy != v.Policy || v.Binding != "" && o.Binding != v.Binding {
 			continue
@@ -385,7 +385,7 @@ func (v Verdict) describe(verb string) string {
 		s += fmt.Sprintf(", validation %d", v.Validation)
 	}
 	if v.Code != 0 || v.Reason != "" {
-		s += " with " + strings.TrimSpace(fmt.Sprintf("%s %s", zeroIsEmpty(v.Code), v.Reason))
+		s += " with " + strings.TrimSpace(fmt.Sprintf("%s %s", countText(v.Code), v.Reason))
 	}
 	if v.Message.given {
 		s += ": " + v.Message.String()
@@ -393,7 +393,7 @@ func (v Verdict) describe(verb string) string {
 	return s
 }
 
-func zeroIsEmpty(n int) string {
+func countText(n int) string {
 	if n == 0 {
 		return ""
 	}
@@ -467,7 +467,7 @@ func (run *caseRun) compareAudited(want Verdict) {
 		return slices.Contains(x.Actions, policy.Audit) && want.holds(x, "")
 	}) {
 		f := Failure{Place: want.Place, Expected: want.describe("audited"), Got: run.listViolations("audited", policy.Audit)}
-		f.Causes = run.causesOf(run.decidedBy(want))
+		f.Causes = run.causesOf(run.decisiveOutcome(want))
 		run.fail(f)
 	}
 }
@@ -551,9 +551,9 @@ func (run *caseRun) compareObject(e *Expectation, update bool) {
 	for _, f := range want.Fields {
 		steps, _ := parsePath(f.Path) // checked when it was read
 		got := valueAt(after, steps)
-		if !tree.Alike(got, f.Value, tree.Values) {
+		if !tree.EqualBut(got, f.Value, tree.Values) {
 			run.fail(Failure{Place: f.Place, Expected: f.Path + ": " + text(f.Value), Got: f.Path + ": " + text(got),
-				Causes: run.setBy(mutated.Changes, steps)})
+				Causes: run.settersOf(mutated.Changes, steps)})
 		}
 	}
 	if want.Object != nil {
@@ -573,10 +573,10 @@ func (run *caseRun) mutation(name, binding string) int {
 	})
 }
 
-// setBy returns the mutation that gave a field its value.
-func (run *caseRun) setBy(changes []celgate.Change, steps []step) []Cause {
+// settersOf returns the mutation that gave a field its value.
+func (run *caseRun) settersOf(changes []celgate.Change, steps []step) []Cause {
 	for _, c := range slices.Backward(changes) {
-		if !tree.Alike(valueAt(c.Before, steps), valueAt(c.After, steps), tree.Values) {
+		if !tree.EqualBut(valueAt(c.Before, steps), valueAt(c.After, steps), tree.Values) {
 			return run.causesOf(run.mutation(c.Policy, c.Binding))
 		}
 	}
@@ -592,7 +592,7 @@ func (run *caseRun) compareWhole(place policy.Position, want, got map[string]any
 		run.fail(Failure{Place: place, Expected: "an object", Got: err.Error()})
 		return
 	}
-	if whole := prepared.Request().Object; !tree.Alike(whole, got, tree.Values) {
+	if whole := prepared.Request().Object; !tree.EqualBut(whole, got, tree.Values) {
 		run.fail(Failure{Place: place, Expected: "the object after mutations as given",
 			Got: "it differs\n" + difference(whole, got)})
 	}
@@ -645,7 +645,7 @@ func (run *caseRun) write(want *Mutated, after map[string]any, docs []*manifest.
 		return
 	}
 	if err := os.WriteFile(want.Golden.Path, []byte(rewrite.YAML(object, kind)), 0o666); err != nil {
-		run.unable(&Problem{Position: want.Place, Message: err.Error()})
+		run.setNotRun(&Problem{Position: want.Place, Message: err.Error()})
 		return
 	}
 	run.Updated = want.Golden.Path

@@ -48,8 +48,8 @@ type Count struct {
 	Count int
 }
 
-// Missing returns the outcomes that were never seen.
-func (e *Entry) Missing() []string {
+// MissingOutcomes returns the outcomes that were never seen.
+func (e *Entry) MissingOutcomes() []string {
 	var names []string
 	for _, o := range e.Outcomes {
 		if o.Count == 0 {
@@ -63,7 +63,7 @@ func (e *Entry) Missing() []string {
 func (p *PolicyCoverage) Count() (seen, total int) {
 	for _, e := range p.Entries {
 		total += len(e.Outcomes)
-		seen += len(e.Outcomes) - len(e.Missing())
+		seen += len(e.Outcomes) - len(e.MissingOutcomes())
 	}
 	return seen, total
 }
@@ -94,7 +94,7 @@ func (c *Coverage) Add(r Result) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	for _, p := range r.Set.Policies {
-		c.of(p, r.Set)
+		c.coverageOf(p, r.Set)
 	}
 	c.add(r.Set, r.Decision)
 	for _, made := range r.Created {
@@ -115,25 +115,25 @@ func (c *Coverage) add(set *policy.Set, d *celgate.Decision) {
 		}
 		if !bindings[o.Policy+"\n"+o.Binding] && o.Verdict != celgate.Skip {
 			bindings[o.Policy+"\n"+o.Binding] = true
-			p.see("binding "+o.Binding, "ran")
+			p.count("binding "+o.Binding, "ran")
 		}
 		switch e := p.entry(o.Field); {
 		case e == nil:
 		case o.Verdict == celgate.Error:
 			e.fails++
 		case o.Verdict == celgate.Admit && len(e.Outcomes) == 1:
-			e.see("ran")
+			e.count("ran")
 		case o.Verdict == celgate.Admit:
-			e.see("true")
+			e.count("true")
 		default:
-			e.see("false")
+			e.count("false")
 		}
 	}
 	for _, p := range set.Policies {
 		covered := c.lookUp(set, p.Kind, p.Name)
 		for _, a := range p.AuditAnnotations {
 			if _, ok := d.AuditAnnotations[p.Name+"/"+a.Key]; ok && covered != nil {
-				covered.see("auditAnnotations["+a.Key+"]", "set")
+				covered.count("auditAnnotations["+a.Key+"]", "set")
 			}
 		}
 	}
@@ -146,15 +146,15 @@ func (p *PolicyCoverage) entry(field string) *Entry {
 	return nil
 }
 
-func (p *PolicyCoverage) see(entry, outcome string) {
+func (p *PolicyCoverage) count(entry, outcome string) {
 	for _, e := range p.Entries {
 		if e.Name == entry {
-			e.see(outcome)
+			e.count(outcome)
 		}
 	}
 }
 
-func (e *Entry) see(outcome string) {
+func (e *Entry) count(outcome string) {
 	for _, o := range e.Outcomes {
 		if o.Name == outcome {
 			o.Count++
@@ -165,14 +165,14 @@ func (e *Entry) see(outcome string) {
 func (c *Coverage) lookUp(set *policy.Set, kind policy.Kind, name string) *PolicyCoverage {
 	for _, p := range set.Policies {
 		if p.Kind == kind && p.Name == name {
-			return c.of(p, set)
+			return c.coverageOf(p, set)
 		}
 	}
 	return nil
 }
 
-// of returns the coverage of a policy, which is new the first time.
-func (c *Coverage) of(p *policy.Policy, set *policy.Set) *PolicyCoverage {
+// coverageOf returns the coverage of a policy, which is new the first time.
+func (c *Coverage) coverageOf(p *policy.Policy, set *policy.Set) *PolicyCoverage {
 	place := p.Position
 	i := slices.IndexFunc(c.Policies, func(x *PolicyCoverage) bool {
 		return x.Kind == p.Kind && x.Name == p.Name &&
@@ -231,7 +231,7 @@ func (c *Coverage) declare(set *policy.Set, observed []explain.Observed) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	for _, o := range observed {
-		p := c.of(o.Policy, set)
+		p := c.coverageOf(o.Policy, set)
 		at := p.index(o.Field)
 		if at < 0 || len(o.Branches) == 0 || at+1 < len(p.Entries) && p.Entries[at+1].Branch {
 			continue
@@ -253,20 +253,20 @@ func (c *Coverage) declare(set *policy.Set, observed []explain.Observed) {
 func (c *Coverage) observe(set *policy.Set, o explain.Observation) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	p := c.of(o.Policy, set)
+	p := c.coverageOf(o.Policy, set)
 	at := p.index(o.Expr.Field)
 	switch {
 	case at < 0:
 	case o.Branch < 0:
 		if f := o.Expr.Field; strings.HasPrefix(f, "spec.variables") || strings.HasSuffix(f, ".messageExpression") {
-			p.Entries[at].see("ran")
+			p.Entries[at].count("ran")
 		}
 	case at+1+o.Branch < len(p.Entries):
 		switch e := p.Entries[at+1+o.Branch]; o.Value {
 		case explain.BranchTrue:
-			e.see("true")
+			e.count("true")
 		case explain.BranchFalse:
-			e.see("false")
+			e.count("false")
 		}
 	}
 }

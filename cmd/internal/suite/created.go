@@ -33,7 +33,7 @@ type CreatedExpectation struct {
 func (run *caseRun) follow(w *requests.Workloads, stored map[string]any, parent *celgate.Request) {
 	children, err := w.Children(stored)
 	if err != nil {
-		run.unable(&Problem{Position: run.Place, Message: describe(stored) + ": " + err.Error(),
+		run.setNotRun(&Problem{Position: run.Place, Message: describe(stored) + ": " + err.Error(),
 			Hint: "the path is that of podsOf"})
 		return
 	}
@@ -45,7 +45,7 @@ func (run *caseRun) follow(w *requests.Workloads, stored map[string]any, parent 
 			err = child.answer(request)
 		}
 		if err != nil {
-			run.unable(&Problem{Position: run.Place, Message: child.says + ": " + err.Error()})
+			run.setNotRun(&Problem{Position: run.Place, Message: child.says + ": " + err.Error()})
 			return
 		}
 		if c.Waiting != "" {
@@ -121,7 +121,7 @@ func (run *caseRun) adopt(child *caseRun) {
 // listCreated tells what controllers create.
 func (run *caseRun) listCreated() string {
 	if len(run.created) == 0 {
-		return "nothing is created: " + run.whyNothing()
+		return "nothing is created: " + run.nothingReason()
 	}
 	var lines []string
 	for _, c := range run.created {
@@ -134,7 +134,7 @@ func (run *caseRun) listCreated() string {
 	return strings.Join(lines, "\n")
 }
 
-func (run *caseRun) whyNothing() string {
+func (run *caseRun) nothingReason() string {
 	switch r := run.Request; {
 	case !run.Decision.Allowed:
 		return "the request is denied"
@@ -148,7 +148,7 @@ func (run *caseRun) whyNothing() string {
 
 // exercisedByChildren reports that a policy took part in the request of something that controllers make.
 func (run *caseRun) exercisedByChildren() bool {
-	return slices.ContainsFunc(run.created, func(c *caseRun) bool { return c.tookPart("", "") })
+	return slices.ContainsFunc(run.created, func(c *caseRun) bool { return c.isInvolved("", "") })
 }
 
 // answer prepares a request and decides about it.

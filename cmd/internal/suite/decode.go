@@ -212,7 +212,7 @@ func (n node) readRequest(c Case, dir string) Case {
 
 // cases reads a case, of which a table makes several.
 func (n node) cases(defaults Case, dir string) []*Case {
-	c := n.one(defaults, dir)
+	c := n.readCase(defaults, dir)
 	expect := n.member("expect")
 	table := n.member("table")
 	if !table.isGiven() {
@@ -226,7 +226,7 @@ func (n node) cases(defaults Case, dir string) []*Case {
 		}
 		base := c
 		base.Name = ""
-		r := row.one(base, dir)
+		r := row.readCase(base, dir)
 		if r.Name == "" {
 			r.Name = fmt.Sprintf("row %d", i+1)
 		}
@@ -246,7 +246,7 @@ func (n node) cases(defaults Case, dir string) []*Case {
 	return all
 }
 
-func (n node) one(defaults Case, dir string) Case {
+func (n node) readCase(defaults Case, dir string) Case {
 	c := n.readRequest(defaults, dir)
 	c.Place = n.place()
 	if name := n.member("name"); name.isGiven() {
@@ -329,7 +329,7 @@ func (n node) expectation(dir string) Expectation {
 				Annotation{Place: m.place(), Key: key, Value: m.match(), Absent: m.value == nil})
 		}
 	}
-	e.Mutated = n.member("mutated").mutated(dir)
+	e.Mutated = n.member("mutated").readMutated(dir)
 	if m := n.member("untouched"); m.isGiven() && m.boolean() {
 		e.Untouched = m.place()
 	}
@@ -455,7 +455,7 @@ func (n node) match() Text {
 	return Text{}
 }
 
-func (n node) mutated(dir string) *Mutated {
+func (n node) readMutated(dir string) *Mutated {
 	switch v := n.value.(type) {
 	case nil:
 		return nil

@@ -20,7 +20,7 @@ func difference(want, got any) string {
 }
 
 func diff(path string, want, got any, lines *[]string) {
-	if tree.Alike(want, got, tree.Values) {
+	if tree.EqualBut(want, got, tree.Values) {
 		return
 	}
 	switch w := want.(type) {

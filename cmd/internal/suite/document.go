@@ -47,8 +47,8 @@ func (n node) place() policy.Position { return n.doc.Place(n.path).Locate(0) }
 // add collects a problem.
 func (r *reader) add(p *Problem) { r.problems = append(r.problems, p) }
 
-// sorted returns the problems in the order of their places.
-func (r *reader) sorted() []*Problem {
+// sortedProblems returns the problems in the order of their places.
+func (r *reader) sortedProblems() []*Problem {
 	slices.SortStableFunc(r.problems, func(a, b *Problem) int {
 		return cmp.Or(cmp.Compare(a.Position.Line, b.Position.Line), cmp.Compare(a.Position.Column, b.Position.Column))
 	})
@@ -90,7 +90,7 @@ func (n node) mapping(known fields) bool {
 		if !known.has(name) {
 			at := n.member(name)
 			p := &Problem{Position: at.place(), Message: fmt.Sprintf("unknown field %q", name)}
-			if similar := known.similar(name); similar != "" {
+			if similar := known.similarName(name); similar != "" {
 				p.Hint = "did you mean " + similar + "?"
 			} else {
 				p.Hint = "known here: " + strings.Join(known.names(), ", ")
@@ -105,7 +105,7 @@ func (n node) mapping(known fields) bool {
 func (n node) lacks(name string, known fields) bool {
 	m, _ := n.value.(map[string]any)
 	for written := range m {
-		if written == name || !known.has(written) && known.similar(written) == name {
+		if written == name || !known.has(written) && known.similarName(written) == name {
 			return false
 		}
 	}
@@ -216,8 +216,8 @@ func (f fields) names() []string {
 
 func (f fields) sample() string { return "it has the members " + strings.Join(f.names(), ", ") }
 
-// similar returns the known name that is nearly what was written.
-func (f fields) similar(name string) string {
+// similarName returns the known name that is nearly what was written.
+func (f fields) similarName(name string) string {
 	best, least := "", 3
 	for _, x := range f {
 		d := spell.Distance(name, x.name)

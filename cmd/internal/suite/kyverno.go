@@ -57,7 +57,7 @@ func FromKyverno(file string) *Conversion {
 	docs, problems := manifest.Load(file)
 	for _, p := range problems {
 		if !p.Warning {
-			k.left(p.Position, p.Message, "a test has apiVersion: cli.kyverno.io/v1alpha1 and kind: Test")
+			k.noteLeft(p.Position, p.Message, "a test has apiVersion: cli.kyverno.io/v1alpha1 and kind: Test")
 		}
 	}
 	for _, d := range docs {
@@ -65,7 +65,7 @@ func FromKyverno(file string) *Conversion {
 		if kind, _ := d.Object["kind"].(string); kind == "Test" && strings.Contains(apiVersion, "kyverno.io/") {
 			k.test(d)
 		} else {
-			k.left(d.Position(), "not a test: "+kind, "")
+			k.noteLeft(d.Position(), "not a test: "+kind, "")
 		}
 	}
 	return &k.Conversion
@@ -100,7 +100,7 @@ type kyvernoBinding struct {
 	binding *policy.Binding
 }
 
-func (k *kyverno) left(at policy.Position, message, hint string) {
+func (k *kyverno) noteLeft(at policy.Position, message, hint string) {
 	k.Left = append(k.Left, &Problem{at, message, hint})
 }
 
@@ -144,7 +144,7 @@ func (k *kyverno) test(d *manifest.Document) {
 	n := r.root()
 	for _, name := range sortedKeys(unsupported) {
 		if m := n.member(name); m.isGiven() {
-			k.left(m.place(), name+" is left out", unsupported[name])
+			k.noteLeft(m.place(), name+" is left out", unsupported[name])
 		}
 	}
 	name := n.member("metadata").member("name").text()
@@ -177,17 +177,17 @@ func (k *kyverno) test(d *manifest.Document) {
 			case "context":
 				k.readContext(file)
 			}
-			k.Left = append(k.Left, file.sorted()...)
+			k.Left = append(k.Left, file.sortedProblems()...)
 		}
 	}
 
 	results := n.member("results").list()
 	if len(results) == 0 {
-		k.left(d.Position(), "the test has no results", "")
+		k.noteLeft(d.Position(), "the test has no results", "")
 	}
 	done := make([]bool, len(results))
 	for _, p := range k.policies {
-		s := suiteFile{APIVersion: APIVersion, Kind: "Suite", Name: name, State: k.state, Policies: k.inForce(p)}
+		s := suiteFile{APIVersion: APIVersion, Kind: "Suite", Name: name, State: k.state, Policies: k.nameBound(p)}
 		if len(k.policies) > 1 {
 			s.Name = strings.TrimPrefix(name+"/"+p.policy.Name, "/")
 		}
@@ -203,16 +203,16 @@ func (k *kyverno) test(d *manifest.Document) {
 		if len(s.Cases) == 0 {
 			continue
 		}
-		unique(s.Cases)
+		makeUnique(s.Cases)
 		k.write(&s)
 	}
 	for i, result := range results {
 		if !done[i] {
 			m := result.member("policy")
-			k.left(m.place(), fmt.Sprintf("no ValidatingAdmissionPolicy or MutatingAdmissionPolicy %q in the files under policies", m.text()), "")
+			k.noteLeft(m.place(), fmt.Sprintf("no ValidatingAdmissionPolicy or MutatingAdmissionPolicy %q in the files under policies", m.text()), "")
 		}
 	}
-	k.Left = append(k.Left, r.sorted()...)
+	k.Left = append(k.Left, r.sortedProblems()...)
 }
 
 // write adds a suite.
@@ -222,7 +222,7 @@ func (k *kyverno) write(s *suiteFile) {
 	enc.SetIndent(2)
 	enc.CompactSeqIndent()
 	if err := enc.Encode(s); err != nil {
-		k.left(policy.Position{File: k.File}, err.Error(), "")
+		k.noteLeft(policy.Position{File: k.File}, err.Error(), "")
 		return
 	}
 	if len(k.Suites) > 0 {
@@ -232,8 +232,8 @@ func (k *kyverno) write(s *suiteFile) {
 	k.Cases += len(s.Cases)
 }
 
-// unique makes the names of cases different from each other.
-func unique(cases []suiteCase) {
+// makeUnique makes the names of cases different from each other.
+func makeUnique(cases []suiteCase) {
 	seen := map[string]int{}
 	for i := range cases {
 		name := cases[i].Name
@@ -253,12 +253,12 @@ func (k *kyverno) objects(n node) []kyvernoObject {
 		return nil
 	}
 	if strings.Contains(n.text(), "://") {
-		k.left(n.place(), "a file of another place is not read: "+n.text(), "download it, and name the file")
+		k.noteLeft(n.place(), "a file of another place is not read: "+n.text(), "download it, and name the file")
 		return nil
 	}
 	docs, problems := source.documents()
 	for _, p := range problems {
-		k.left(p.Position, p.Message, p.Hint)
+		k.noteLeft(p.Position, p.Message, p.Hint)
 	}
 	var all []kyvernoObject
 	for _, d := range docs {
@@ -284,14 +284,14 @@ func (k *kyverno) readPolicies(n node) {
 	var bindings []kyvernoBinding
 	for _, o := range k.objects(n) {
 		if !policy.Recognised(o.doc.Object) {
-			k.left(o.doc.Position(), fmt.Sprintf("%s is left out: it is a %s",
+			k.noteLeft(o.doc.Position(), fmt.Sprintf("%s is left out: it is a %s",
 				tree.Object(o.doc.Object).Name(), tree.Object(o.doc.Object).Kind().Kind), "")
 			continue
 		}
 		p, b, err := policy.FromObject(o.doc.Object, o.doc)
 		switch {
 		case err != nil:
-			k.left(o.doc.Position(), err.Error(), "")
+			k.noteLeft(o.doc.Position(), err.Error(), "")
 		case p != nil:
 			k.policies = append(k.policies, kyvernoPolicy{kyvernoObject: o, policy: p})
 		case b != nil:
@@ -307,9 +307,9 @@ func (k *kyverno) readPolicies(n node) {
 	}
 }
 
-// inForce names a policy and its bindings. Kyverno applies a policy without a binding; the API server does not, so it
+// nameBound names a policy and its bindings. Kyverno applies a policy without a binding; the API server does not, so it
 // gets one.
-func (k *kyverno) inForce(p kyvernoPolicy) []any {
+func (k *kyverno) nameBound(p kyvernoPolicy) []any {
 	all := []any{p.named}
 	for _, b := range p.bindings {
 		all = append(all, b.named)
@@ -327,7 +327,7 @@ func (k *kyverno) inForce(p kyvernoPolicy) []any {
 	if p.policy.Kind == policy.Validating {
 		spec["validationActions"] = []string{string(policy.Deny)}
 	}
-	k.left(p.policy.Position, fmt.Sprintf("policy %s has no binding, without which it does nothing in a cluster; the suite has one", p.policy.Name),
+	k.noteLeft(p.policy.Position, fmt.Sprintf("policy %s has no binding, without which it does nothing in a cluster; the suite has one", p.policy.Name),
 		"write a binding beside the policy and remove that of the suite",
 	)
 	return append(all, map[string]any{
@@ -346,7 +346,7 @@ func (k *kyverno) cases(n node, p kyvernoPolicy) []suiteCase {
 		result = n.member("status")
 	}
 	var all []suiteCase
-	for _, o := range k.about(n) {
+	for _, o := range k.objectsOf(n) {
 		expect := k.expectation(n, result, p, o)
 		if expect == nil {
 			return nil // for each of the resources, the reason is the same
@@ -360,8 +360,8 @@ func (k *kyverno) cases(n node, p kyvernoPolicy) []suiteCase {
 	return all
 }
 
-// about returns the resources that a result is about: all of its kind if it names none.
-func (k *kyverno) about(n node) []kyvernoObject {
+// objectsOf returns the resources that a result is about: all of its kind if it names none.
+func (k *kyverno) objectsOf(n node) []kyvernoObject {
 	kind := n.member("kind").text()
 	is := func(o kyvernoObject, name, namespace string) bool {
 		own, ns := tree.Object(o.doc.Object).Name(), tree.Object(o.doc.Object).Namespace()
@@ -378,7 +378,7 @@ func (k *kyverno) about(n node) []kyvernoObject {
 			}
 		}
 		if !found {
-			k.left(at.place(), fmt.Sprintf("no object %s in the files under resources",
+			k.noteLeft(at.place(), fmt.Sprintf("no object %s in the files under resources",
 				strings.TrimSpace(kind+" "+name)), "")
 		}
 	}
@@ -389,7 +389,7 @@ func (k *kyverno) about(n node) []kyvernoObject {
 	specs := n.member("resourceSpecs").list()
 	for _, item := range specs {
 		if sub := item.member("subresource"); sub.isGiven() {
-			k.left(sub.place(), "subresource is left out",
+			k.noteLeft(sub.place(), "subresource is left out",
 				"say subresource: deployments/scale and the like in the case")
 		}
 		find(item, item.member("name").text(), item.member("namespace").text())
@@ -404,14 +404,14 @@ func (k *kyverno) about(n node) []kyvernoObject {
 func (k *kyverno) expectation(n, result node, p kyvernoPolicy, o kyvernoObject) any {
 	for _, name := range []string{"generatedResource", "cloneSourceResource"} {
 		if m := n.member(name); m.isGiven() {
-			k.left(m.place(), name+" is left out", "these policies change the object of the request only")
+			k.noteLeft(m.place(), name+" is left out", "these policies change the object of the request only")
 		}
 	}
 	switch what := result.text(); {
 	case what == "skip":
 		return map[string]any{"skipped": p.policy.Name}
 	case p.policy.Kind == policy.Mutating && what == "pass":
-		return k.patched(n, o)
+		return k.patchedFile(n, o)
 	case p.policy.Kind == policy.Mutating:
 	case what == "pass" && p.acts(policy.Deny):
 		return "allowed"
@@ -427,7 +427,7 @@ func (k *kyverno) expectation(n, result node, p kyvernoPolicy, o kyvernoObject) 
 	case what == "fail":
 		return map[string]any{"audited": map[string]any{"policy": p.policy.Name}}
 	}
-	k.left(result.place(), fmt.Sprintf("the result %q of a %s has no counterpart", result.text(), p.policy.Kind),
+	k.noteLeft(result.place(), fmt.Sprintf("the result %q of a %s has no counterpart", result.text(), p.policy.Kind),
 		"write the case by hand")
 	return nil
 }
@@ -440,8 +440,8 @@ func (p kyvernoPolicy) acts(action policy.Action) bool {
 		})
 }
 
-// patched names the object after mutations, if the test says what it is.
-func (k *kyverno) patched(n node, o kyvernoObject) any {
+// patchedFile names the object after mutations, if the test says what it is.
+func (k *kyverno) patchedFile(n node, o kyvernoObject) any {
 	file := n.member("patchedResources")
 	if !file.isGiven() {
 		file = n.member("patchedResource")
@@ -454,7 +454,7 @@ func (k *kyverno) patched(n node, o kyvernoObject) any {
 			return map[string]any{"mutated": golden.named}
 		}
 	}
-	k.left(file.place(), fmt.Sprintf("no object %s in %s", describe(o.doc.Object), file.text()),
+	k.noteLeft(file.place(), fmt.Sprintf("no object %s in %s", describe(o.doc.Object), file.text()),
 		"what the policy makes of it is not compared")
 	return "mutated"
 }
@@ -471,7 +471,7 @@ func (k *kyverno) variables(c *suiteCase, p kyvernoPolicy, o kyvernoObject, n no
 	case operation == "" && c.Subresource != "", operation == "UPDATE": // a subresource is there before it is written
 		operation = "UPDATE"
 		c.Operation, c.Old = operation, c.Object
-		k.left(n.place(), fmt.Sprintf("the test does not say what %s was before the update; the suite takes it as it is", describe(o.doc.Object)), "give it under old")
+		k.noteLeft(n.place(), fmt.Sprintf("the test does not say what %s was before the update; the suite takes it as it is", describe(o.doc.Object)), "give it under old")
 	case operation != "CREATE":
 		c.Operation = operation
 	}
@@ -498,7 +498,7 @@ func (k *kyverno) readValues(n node) {
 		for _, name := range sortedKeys(values.object()) {
 			m := values.member(name)
 			if name != "request.operation" {
-				k.left(m.place(), fmt.Sprintf("the variable %s is left out", name),
+				k.noteLeft(m.place(), fmt.Sprintf("the variable %s is left out", name),
 					"these policies see the request, params and the namespace only")
 				continue
 			}
@@ -514,7 +514,7 @@ func (k *kyverno) readValues(n node) {
 			take(p.member("name").text()+"/"+resource.member("name").text(), resource.member("values"))
 		}
 		if rules := p.member("rules"); rules.isGiven() {
-			k.left(rules.place(), "values of rules are left out", "these policies have no rules")
+			k.noteLeft(rules.place(), "values of rules are left out", "these policies have no rules")
 		}
 	}
 	for _, item := range n.member("subresources").list() {
@@ -534,7 +534,7 @@ func (k *kyverno) readUser(n node) {
 	}
 	for _, name := range []string{"roles", "clusterRoles"} {
 		if m := n.member(name); m.isGiven() {
-			k.left(m.place(), name+" are left out", "give the Roles and their bindings under state")
+			k.noteLeft(m.place(), name+" are left out", "give the Roles and their bindings under state")
 		}
 	}
 }
@@ -547,7 +547,7 @@ func (k *kyverno) readContext(n node) {
 		}
 	}
 	if images := n.member("spec").member("images"); images.isGiven() {
-		k.left(images.place(), "images are left out", "these policies know no image registry")
+		k.noteLeft(images.place(), "images are left out", "these policies know no image registry")
 	}
 }
 

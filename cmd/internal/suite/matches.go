@@ -39,8 +39,8 @@ func (run *caseRun) matches() []explain.Match {
 			told++
 			switch {
 			case o.Verdict == celgate.Skip && isCondition(o):
-				all[last] = run.skipped(all[last], o)
-			case o.Verdict == celgate.Error && run.ofConditions(all[last], o, told == 1) &&
+				all[last] = run.skippedMatch(all[last], o)
+			case o.Verdict == celgate.Error && run.isOfConditions(all[last], o, told == 1) &&
 				!slices.Contains(failed, o.Message):
 				failed = append(failed, o.Message)
 				all[last] = run.failedCondition(all[last], failed)
@@ -51,8 +51,8 @@ func (run *caseRun) matches() []explain.Match {
 	return all
 }
 
-// ofConditions reports an outcome of a match condition, or of all of them: one without an expression that comes first.
-func (run *caseRun) ofConditions(m explain.Match, o celgate.Outcome, first bool) bool {
+// isOfConditions reports an outcome of a match condition, or of all of them: one without an expression that comes first.
+func (run *caseRun) isOfConditions(m explain.Match, o celgate.Outcome, first bool) bool {
 	if !o.Expr.IsZero() {
 		return isCondition(o)
 	}
@@ -60,8 +60,8 @@ func (run *caseRun) ofConditions(m explain.Match, o celgate.Outcome, first bool)
 	return first && p != nil && len(p.MatchConditions) > 0
 }
 
-// skipped is a match whose condition is false.
-func (run *caseRun) skipped(m explain.Match, o celgate.Outcome) explain.Match {
+// skippedMatch is a match whose condition is false.
+func (run *caseRun) skippedMatch(m explain.Match, o celgate.Outcome) explain.Match {
 	m.Matched, m.Err, m.By, m.Field, m.Reason = false, nil, "matchConditions", o.Field, "a match condition is false"
 	if p := run.policy(m); p != nil {
 		for _, c := range p.MatchConditions {

@@ -26,7 +26,7 @@ func TestPath(t *testing.T) {
 		steps, err := parsePath(path)
 		if err != nil {
 			t.Errorf("%s: %v", path, err)
-		} else if got := valueAt(object, steps); !tree.Alike(got, want, tree.Values) {
+		} else if got := valueAt(object, steps); !tree.EqualBut(got, want, tree.Values) {
 			t.Errorf("%s: %v, want %v", path, got, want)
 		}
 	}

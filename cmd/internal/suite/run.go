@@ -208,8 +208,8 @@ type caseRun struct {
 	how       explain.Options
 }
 
-// observing is how the one decision is made that counts for coverage.
-func (r *runner) observing(a *arena) (how explain.Options) {
+// observation is how the one decision is made that counts for coverage.
+func (r *runner) observation(a *arena) (how explain.Options) {
 	if c := r.opts.Coverage; c != nil {
 		how.Observe = func(seen explain.Observation) { c.observe(&a.set, seen) }
 	}
@@ -218,23 +218,23 @@ func (r *runner) observing(a *arena) (how explain.Options) {
 
 // decide makes the request of one document, decides about it and compares.
 func (r *runner) decide(ctx context.Context, c *Case, a *arena, run *caseRun) {
-	run.arena, run.ctx, run.how = a, ctx, r.observing(a)
+	run.arena, run.ctx, run.how = a, ctx, r.observation(a)
 	defer func() {
 		if p := recover(); p != nil { // one case that breaks something must not take the others with it
-			run.unable(&Problem{c.Place, fmt.Sprintf("internal error: %v", p),
+			run.setNotRun(&Problem{c.Place, fmt.Sprintf("internal error: %v", p),
 				"please report it, with this:\n" + string(debug.Stack())})
 		}
 	}()
 	request, id, problem := a.request(ctx, c, run.doc)
 	if problem != nil {
-		run.unable(problem)
+		run.setNotRun(problem)
 		return
 	}
 	if err := run.answer(request); err != nil {
-		run.unable(&Problem{Position: c.Place, Message: err.Error()})
+		run.setNotRun(&Problem{Position: c.Place, Message: err.Error()})
 		return
 	}
-	for _, message := range []string{a.assumes(ctx, run.Request), a.madeUp(id, run.Decision)} {
+	for _, message := range []string{a.assumes(ctx, run.Request), a.madeUpNote(id, run.Decision)} {
 		if message != "" {
 			run.note(message)
 		}
@@ -255,7 +255,7 @@ func (r *runner) decide(ctx context.Context, c *Case, a *arena, run *caseRun) {
 	}
 }
 
-func (r *Result) unable(p *Problem) {
+func (r *Result) setNotRun(p *Problem) {
 	r.Status, r.Problems, r.Decision, r.Failures, r.Created = NotRun, []*Problem{p}, nil, nil, nil
 }
 

@@ -23,37 +23,37 @@ func JSONSchema() ([]byte, error) {
 		definitions[name] = s
 		return shape{"$ref": "#/definitions/" + name}
 	}
-	source := define("source", anyOf(shape{"type": "string", "minLength": 1}, objectShape))
-	match := define("text", anyOf(textShape, mappingShape(textFields, nil)))
-	verdict := define("verdict", anyOf(match, mappingShape(verdictFields, map[string]shape{
+	source := define("source", newUnion(shape{"type": "string", "minLength": 1}, objectShape))
+	match := define("text", newUnion(textShape, mappingShape(textFields, nil)))
+	verdict := define("verdict", newUnion(match, mappingShape(verdictFields, map[string]shape{
 		"message": match, "validation": {"type": "integer", "minimum": 0}, "code": {"type": "integer"},
 	})))
-	skip := anyOf(textShape, mappingShape(skipFields, map[string]shape{"by": {"type": "string", "enum": matchers}}))
-	expect := define("expect", anyOf(
+	skip := newUnion(textShape, mappingShape(skipFields, map[string]shape{"by": {"type": "string", "enum": matchers}}))
+	expect := define("expect", newUnion(
 		shape{"type": "string", "enum": []string{"allowed", "denied", "mutated", "untouched", "skipped"}},
 		mappingShape(expectFields, map[string]shape{
-			"allowed": truthShape, "denied": anyOf(truthShape, oneOrMore(verdict)), "warnings": oneOrMore(verdict),
-			"audited":          oneOrMore(verdict),
-			"auditAnnotations": {"type": "object", "additionalProperties": anyOf(shape{"type": "null"}, match)},
-			"mutated": anyOf(truthShape, shape{"type": "string", "minLength": 1},
+			"allowed": truthShape, "denied": newUnion(truthShape, newOneOrMore(verdict)), "warnings": newOneOrMore(verdict),
+			"audited":          newOneOrMore(verdict),
+			"auditAnnotations": {"type": "object", "additionalProperties": newUnion(shape{"type": "null"}, match)},
+			"mutated": newUnion(truthShape, shape{"type": "string", "minLength": 1},
 				mappingShape(mutatedFields, map[string]shape{
 					"object": source, "fields": objectShape,
 				}),
 			),
-			"untouched": truthShape, "idempotent": truthShape, "survives": truthShape, "skipped": anyOf(truthShape, oneOrMore(skip)),
+			"untouched": truthShape, "idempotent": truthShape, "survives": truthShape, "skipped": newUnion(truthShape, newOneOrMore(skip)),
 			"created": {"type": "object", "additionalProperties": shape{"$ref": "#/definitions/expect"}},
 		})))
 	asked := map[string]shape{
 		"object": source, "old": source, "review": source, "patch": objectShape, "oldPatch": objectShape,
 		"dryRun": truthShape,
-		"workloads": anyOf(truthShape, mappingShape(workloadFields,
-			map[string]shape{"podsOf": {"type": "object", "additionalProperties": oneOrMore(textShape)}})),
+		"workloads": newUnion(truthShape, mappingShape(workloadFields,
+			map[string]shape{"podsOf": {"type": "object", "additionalProperties": newOneOrMore(textShape)}})),
 		"operation": {"type": "string", "pattern": "^([Cc][Rr][Ee][Aa][Tt][Ee]|[Uu][Pp][Dd][Aa][Tt][Ee]|[Dd][Ee][Ll][Ee][Tt][Ee]|[Cc][Oo][Nn][Nn][Ee][Cc][Tt])$"},
-		"groups":    oneOrMore(textShape), "extra": {"type": "object", "additionalProperties": oneOrMore(textShape)},
-		"state": oneOrMore(source), "expect": expect,
+		"groups":    newOneOrMore(textShape), "extra": {"type": "object", "additionalProperties": newOneOrMore(textShape)},
+		"state": newOneOrMore(source), "expect": expect,
 	}
 	row := define("row", mappingShape(rowFields, asked))
-	asked["table"] = oneOrMore(row)
+	asked["table"] = newOneOrMore(row)
 	document := func(kind string, own fields, shapes map[string]shape) shape {
 		shapes["apiVersion"], shapes["kind"] = shape{"type": "string", "enum": []string{APIVersion}},
 			shape{"type": "string", "enum": []string{kind}}
@@ -62,11 +62,11 @@ func JSONSchema() ([]byte, error) {
 		return s
 	}
 	suite := document("Suite", suiteFields, map[string]shape{
-		"policies": oneOrMore(source), "state": oneOrMore(source), "defaults": mappingShape(askedFields, asked),
-		"cases": oneOrMore(define("case", mappingShape(caseFields, asked))),
+		"policies": newOneOrMore(source), "state": newOneOrMore(source), "defaults": mappingShape(askedFields, asked),
+		"cases": newOneOrMore(define("case", mappingShape(caseFields, asked))),
 	})
 	suite["required"] = []string{"apiVersion", "kind", "cases"}
-	all := anyOf(suite, document("Case", caseFields, asked))
+	all := newUnion(suite, document("Case", caseFields, asked))
 	all["definitions"] = definitions
 	all["$schema"], all["title"] = "http://json-schema.org/draft-07/schema#", "Suites and cases of celgate test"
 	text, err := json.MarshalIndent(all, "", " ")
@@ -91,9 +91,9 @@ func mappingShape(known fields, shapes map[string]shape) shape {
 	return shape{"type": "object", "additionalProperties": false, "properties": members}
 }
 
-func anyOf(shapes ...shape) shape { return shape{"anyOf": shapes} }
+func newUnion(shapes ...shape) shape { return shape{"anyOf": shapes} }
 
-// oneOrMore is a list, or what it would have as its only item.
-func oneOrMore(item shape) shape {
-	return anyOf(item, shape{"type": "array", "items": item})
+// newOneOrMore is a list, or what it would have as its only item.
+func newOneOrMore(item shape) shape {
+	return newUnion(item, shape{"type": "array", "items": item})
 }

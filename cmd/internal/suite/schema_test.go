@@ -61,7 +61,7 @@ func TestJSONSchema(t *testing.T) {
 			}
 			docs, _ := manifest.Load(path)
 			for _, d := range docs {
-				if !Recognised(d.Object) {
+				if !IsRecognised(d.Object) {
 					continue
 				}
 				documents++

@@ -262,7 +262,7 @@ func (l *loader) file(path string, named bool) {
 	found := false
 	for _, d := range docs {
 		switch kind, _ := d.Object["kind"].(string); {
-		case !Recognised(d.Object):
+		case !IsRecognised(d.Object):
 			continue
 		case kind == "Suite":
 			l.suite(d)
@@ -288,8 +288,8 @@ func (l *loader) file(path string, named bool) {
 	}
 }
 
-// Recognised reports an object of this package's kinds.
-func Recognised(object map[string]any) bool {
+// IsRecognised reports an object of this package's kinds.
+func IsRecognised(object map[string]any) bool {
 	return manifest.IsSuite(object)
 }
 
@@ -310,7 +310,7 @@ func (l *loader) folder(dir string) {
 		}
 	}
 	for _, d := range docs {
-		if kind, _ := d.Object["kind"].(string); !Recognised(d.Object) || kind != "Case" {
+		if kind, _ := d.Object["kind"].(string); !IsRecognised(d.Object) || kind != "Case" {
 			continue // objects that cases name
 		}
 		r := &reader{doc: d}
@@ -320,7 +320,7 @@ func (l *loader) folder(dir string) {
 			base := strings.TrimSuffix(filepath.Base(d.Source.File), filepath.Ext(d.Source.File))
 			s.Cases = append(s.Cases, n.cases(Case{Name: base}, filepath.Dir(d.Source.File))...)
 		}
-		l.problems = append(l.problems, r.sorted()...)
+		l.problems = append(l.problems, r.sortedProblems()...)
 	}
 	if len(s.Cases) == 0 && len(problems) == 0 {
 		l.problem(&Problem{policy.Position{File: key}, "no case in this directory",
@@ -354,7 +354,7 @@ func (l *loader) suite(d *manifest.Document) {
 	r := &reader{doc: d}
 	n := r.root()
 	n.version()
-	defer func() { l.problems = append(l.problems, r.sorted()...) }()
+	defer func() { l.problems = append(l.problems, r.sortedProblems()...) }()
 	if !n.mapping(slices.Concat(documentFields, suiteFields)) {
 		return
 	}

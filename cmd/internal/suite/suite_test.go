@@ -39,7 +39,7 @@ func TestExamples(t *testing.T) {
 	}
 	for _, p := range coverage.Policies {
 		for _, e := range p.Entries {
-			if missing := e.Missing(); len(missing) > 0 {
+			if missing := e.MissingOutcomes(); len(missing) > 0 {
 				t.Errorf("%s: policy %s, %s: never %s", e.Place, p.Name, e.Name, strings.Join(missing, ", "))
 			}
 		}

@@ -99,7 +99,7 @@ func ApplyBounded(doc any, ops []Operation, charger Charger) (any, error) {
 			return doc, &OperationError{Index: i, Err: err}
 		}
 	}
-	result, err := plain(d.root, true, maxDepth)
+	result, err := toPlain(d.root, true, maxDepth)
 	if err != nil {
 		return doc, &OperationError{Index: len(ops) - 1, Err: err}
 	}
@@ -136,8 +136,8 @@ func (op Operation) node() any {
 	return op.Value
 }
 
-// from returns the decoded source path of a move or copy.
-func (op Operation) from() (string, error) {
+// fromPath returns the decoded source path of a move or copy.
+func (op Operation) fromPath() (string, error) {
 	if op.From == "" {
 		return "", fmt.Errorf("operation, missing from field: %w", errMissing)
 	}
@@ -206,7 +206,7 @@ func (d *document) replaceRoot(op Operation) error {
 }
 
 func (d *document) move(op Operation) error {
-	from, err := op.from()
+	from, err := op.fromPath()
 	if err != nil {
 		return fmt.Errorf("move operation failed to decode from: %w", err)
 	}
@@ -236,7 +236,7 @@ func (d *document) move(op Operation) error {
 }
 
 func (d *document) copy(op Operation) error {
-	from, err := op.from()
+	from, err := op.fromPath()
 	if err != nil {
 		return fmt.Errorf("copy operation failed to decode from: %w", err)
 	}
@@ -284,7 +284,7 @@ func snapshot(node any) (any, int, error) {
 	case null:
 		return node, len("null"), nil
 	}
-	tree, err := plain(node, false, maxDepth)
+	tree, err := toPlain(node, false, maxDepth)
 	if err != nil {
 		return nil, 0, err
 	}

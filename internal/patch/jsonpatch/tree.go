@@ -130,11 +130,11 @@ func index(key string, length int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return within(i, length)
+	return resolveIndex(i, length)
 }
 
-// within counts a negative index from the end.
-func within(i, length int) (int, error) {
+// resolveIndex counts a negative index from the end.
+func resolveIndex(i, length int) (int, error) {
 	if i >= length || i < -length {
 		return 0, fmt.Errorf("Unable to access invalid index: %d: %w", i, errInvalidIndex)
 	}
@@ -175,7 +175,7 @@ func insert(parent any, key string, node any) error {
 	if err != nil {
 		return fmt.Errorf("value was not a proper array index: '%s': %w", key, err)
 	}
-	if i, err = within(i, len(list.items)+1); err != nil {
+	if i, err = resolveIndex(i, len(list.items)+1); err != nil {
 		return err
 	}
 	list.items = slices.Insert(list.items, i, node)
@@ -201,9 +201,9 @@ func remove(parent any, key string) error {
 	return fmt.Errorf("Unable to remove nonexistent key: %s: %w", key, errMissing)
 }
 
-// plain returns a node as a JSON tree. With reuse the containers of owned nodes become part of it, and the nodes must
+// toPlain returns a node as a JSON tree. With reuse the containers of owned nodes become part of it, and the nodes must
 // not be used again; otherwise they are copied.
-func plain(node any, reuse bool, depth int) (any, error) {
+func toPlain(node any, reuse bool, depth int) (any, error) {
 	if depth == 0 {
 		return nil, errTooDeep
 	}
@@ -216,10 +216,10 @@ func plain(node any, reuse bool, depth int) (any, error) {
 			members = maps.Clone(members)
 		}
 		for key, member := range members {
-			if !owned(member) {
+			if !isOwned(member) {
 				continue
 			}
-			tree, err := plain(member, reuse, depth-1)
+			tree, err := toPlain(member, reuse, depth-1)
 			if err != nil {
 				return nil, err
 			}
@@ -232,10 +232,10 @@ func plain(node any, reuse bool, depth int) (any, error) {
 			items = slices.Clone(items)
 		}
 		for i, item := range items {
-			if !owned(item) {
+			if !isOwned(item) {
 				continue
 			}
-			tree, err := plain(item, reuse, depth-1)
+			tree, err := toPlain(item, reuse, depth-1)
 			if err != nil {
 				return nil, err
 			}
@@ -246,7 +246,7 @@ func plain(node any, reuse bool, depth int) (any, error) {
 	return node, nil
 }
 
-func owned(node any) bool {
+func isOwned(node any) bool {
 	switch node.(type) {
 	case *object, *array, null:
 		return true

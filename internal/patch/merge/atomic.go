@@ -38,14 +38,14 @@ func atomicsBelow(r ref, value any, sorted bool) (paths []string) {
 		}
 		if sorted {
 			for _, name := range slices.Sorted(maps.Keys(value)) {
-				if child, ok := r.declared(name); ok {
+				if child, ok := r.declaredMember(name); ok {
 					paths = appendBelow(paths, "."+name, atomicsBelow(child, value[name], sorted))
 				}
 			}
 			return paths
 		}
 		for name, member := range value {
-			if child, ok := r.declared(name); ok {
+			if child, ok := r.declaredMember(name); ok {
 				if found := atomicsBelow(child, member, sorted); len(found) > 0 {
 					paths = appendBelow(paths, "."+name, found)
 				}

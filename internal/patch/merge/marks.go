@@ -30,18 +30,18 @@ func IsMark(v any) bool {
 	return false
 }
 
-// marked reports a mark in a value.
-func marked(v any) bool {
+// hasMark reports a mark in a value.
+func hasMark(v any) bool {
 	switch v := v.(type) {
 	case map[string]any:
 		for _, member := range v {
-			if marked(member) {
+			if hasMark(member) {
 				return true
 			}
 		}
 		return false
 	case []any:
-		return slices.ContainsFunc(v, marked)
+		return slices.ContainsFunc(v, hasMark)
 	}
 	return IsMark(v)
 }
@@ -65,10 +65,10 @@ type unmarker struct {
 }
 
 func (u *unmarker) problem(format string, args ...any) {
-	u.problems = append(u.problems, problem(format, args...).below(strings.Join(u.path, ""))...)
+	u.problems = append(u.problems, problem(format, args...).addPrefix(strings.Join(u.path, ""))...)
 }
 
-func (u *unmarker) below(element string, do func()) {
+func (u *unmarker) descend(element string, do func()) {
 	u.path = append(u.path, element)
 	do()
 	u.path = u.path[:len(u.path)-1]
@@ -88,7 +88,7 @@ func (u *unmarker) value(r ref, l any, has bool, p any) (left any, stays bool, p
 		u.problem("objects.remove(…) is for items of lists: write objects.unset()")
 		return l, has, nil, false
 	case Replace:
-		if marked(p.Value) {
+		if hasMark(p.Value) {
 			u.problem("objects.replace(…) gives the whole value: objects.unset() and others have no place in it")
 		}
 		if has && l != nil && tree.Equal(l, p.Value) {
@@ -96,11 +96,11 @@ func (u *unmarker) value(r ref, l any, has bool, p any) (left any, stays bool, p
 		}
 		return nil, false, p.Value, true
 	case map[string]any:
-		if r.isMap() && marked(p) {
+		if r.isMap() && hasMark(p) {
 			return u.members(r, l, has, p)
 		}
 	case []any:
-		if r.isList() && marked(p) {
+		if r.isList() && hasMark(p) {
 			return u.items(r, l, has, p)
 		}
 	}
@@ -118,16 +118,16 @@ func (u *unmarker) members(r ref, l any, has bool, p map[string]any) (left any, 
 	for _, name := range slices.Sorted(maps.Keys(p)) {
 		child, ok := r.member(name)
 		if !ok {
-			u.problems = append(u.problems, undeclared(name).below(strings.Join(u.path, ""))...)
+			u.problems = append(u.problems, undeclaredProblem(name).addPrefix(strings.Join(u.path, ""))...)
 			continue
 		}
 		old, had := live[name]
-		u.below("."+name, func() {
+		u.descend("."+name, func() {
 			now, stays, value, merges := u.value(child, old, had, p[name])
 			if merges {
 				rest[name] = value
 			}
-			if stays && tree.Shared(old, now) || !stays && !had {
+			if stays && tree.IsShared(old, now) || !stays && !had {
 				return
 			}
 			if !copied {
@@ -184,22 +184,22 @@ func (u *listUnmarker) item(at string, item any) {
 	case replaces:
 		item = whole.Value
 	}
-	if removes && marked(item) {
-		u.below(at, func() { u.problem("objects.remove(…) names an item: nothing is changed in it") })
+	if removes && hasMark(item) {
+		u.descend(at, func() { u.problem("objects.remove(…) names an item: nothing is changed in it") })
 		return
 	}
 	if lacks := u.list.lacks(item); removes && lacks != "" {
-		u.below(at, func() { u.problem("objects.remove(…) needs %s", lacks) })
+		u.descend(at, func() { u.problem("objects.remove(…) needs %s", lacks) })
 		return
 	}
 	if name := u.list.markedKey(item); name != "" {
-		u.below(at, func() { u.problem("%s says which item is meant: it cannot be changed", name) })
+		u.descend(at, func() { u.problem("%s says which item is meant: it cannot be changed", name) })
 		return
 	}
 	k, err := u.list.key(item)
 	if err != nil {
 		if removes || IsMark(item) {
-			u.below(at, func() { u.problem("%v", err) })
+			u.descend(at, func() { u.problem("%v", err) })
 		}
 		u.rest = append(u.rest, item) // the texts of others are those of every patch
 		return
@@ -212,11 +212,11 @@ func (u *listUnmarker) item(at string, item any) {
 		return
 	}
 	place := place(k, u.list.keys(nil, u.live))
-	u.below(u.list.keyText(item), func() {
+	u.descend(u.list.keyText(item), func() {
 		switch {
 		case replaces:
 			u.replace(place, item)
-		case marked(item):
+		case hasMark(item):
 			u.change(place, item)
 		default:
 			u.rest = append(u.rest, item)
@@ -226,7 +226,7 @@ func (u *listUnmarker) item(at string, item any) {
 
 // replace puts a whole item in the place of the live one, if place is not -1.
 func (u *listUnmarker) replace(place int, item any) {
-	if marked(item) {
+	if hasMark(item) {
 		u.problem("objects.replace(…) gives the whole value: objects.unset() and others have no place in it")
 	}
 	if place >= 0 && tree.Equal(u.live[place], item) {
@@ -234,7 +234,7 @@ func (u *listUnmarker) replace(place int, item any) {
 	}
 	u.rest = append(u.rest, item)
 	if place >= 0 {
-		u.set(place, u.list.onlyKeys(u.live[place]))
+		u.set(place, u.list.trimToKeys(u.live[place]))
 	}
 }
 
@@ -251,7 +251,7 @@ func (u *listUnmarker) change(place int, item any) {
 	if merges {
 		u.rest = append(u.rest, value)
 	}
-	if place >= 0 && !tree.Shared(old, now) {
+	if place >= 0 && !tree.IsShared(old, now) {
 		u.set(place, now)
 	}
 }
@@ -297,15 +297,15 @@ func (r ref) lacks(item any) string {
 func (r ref) markedKey(item any) string {
 	members, _ := item.(map[string]any)
 	for _, name := range r.keyNames() {
-		if marked(members[name]) {
+		if hasMark(members[name]) {
 			return name
 		}
 	}
 	return ""
 }
 
-// onlyKeys returns an item without anything but its keys.
-func (r ref) onlyKeys(item any) any {
+// trimToKeys returns an item without anything but its keys.
+func (r ref) trimToKeys(item any) any {
 	members, ok := item.(map[string]any)
 	if !ok {
 		return item

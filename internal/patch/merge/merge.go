@@ -96,7 +96,7 @@ func merge(r ref, l, p any) (merged any, changed bool) {
 	case []any:
 		return mergeList(r, l, p)
 	}
-	return p, !tree.Shared(l, p)
+	return p, !tree.IsShared(l, p)
 }
 
 // mergeNull merges an explicit null. It counts as an empty map where the type takes maps, else as an empty list.

@@ -25,10 +25,10 @@ func (e *ConsentError) Error() string {
 		strings.Join(e.Paths, ", "), has)
 }
 
-// Own is [Merger.Apply] for patches of the dialect. They may have marks, and may set what merges atomically where live
+// ApplyOwn is [Merger.Apply] for patches of the dialect. They may have marks, and may set what merges atomically where live
 // has nothing, or the same. What is held of an object once it is stored may tell of other values that they are the
 // same; nil if that is not known. Wrapped in the error may be a [*ConsentError].
-func (m *Merger) Own(live, patch map[string]any, t *shape.Type,
+func (m *Merger) ApplyOwn(live, patch map[string]any, t *shape.Type,
 	held func(map[string]any) (map[string]any, error)) (map[string]any, error) {
 	v := validator{duplicates: true}
 	if t == nil {
@@ -40,11 +40,11 @@ func (m *Merger) Own(live, patch map[string]any, t *shape.Type,
 	root := ref{typ: t}
 	for _, name := range []string{"apiVersion", "kind"} {
 		if IsMark(patch[name]) {
-			return nil, unfitPatch(problem("the patch cannot change it").below("." + name))
+			return nil, unfitPatch(problem("the patch cannot change it").addPrefix("." + name))
 		}
 	}
 	patch = withoutIdentity(patch)
-	if marked(patch) {
+	if hasMark(patch) {
 		// The live object comes first, for a mark asks for its keys.
 		if problems := v.validate(root, live); len(problems) > 0 {
 			return nil, fmt.Errorf("failed to convert original object to typed object: %w", problems)
@@ -74,7 +74,7 @@ func (m *Merger) Own(live, patch map[string]any, t *shape.Type,
 	if len(conflicts) > 0 && held != nil {
 		if normal, err := held(merged); err == nil {
 			conflicts = slices.DeleteFunc(conflicts, func(c conflict) bool {
-				return tree.Equal(c.in(root, live), c.in(root, normal))
+				return tree.Equal(c.valueIn(root, live), c.valueIn(root, normal))
 			})
 		}
 	}
@@ -95,8 +95,8 @@ func unfitPatch(problems Problems) error {
 // A Place is where in the objects of a type a value is.
 type Place struct{ ref }
 
-// At is the place of the objects themselves. Nothing is known of the places in those of the type nil.
-func At(t *shape.Type) Place { return Place{ref{typ: t}} }
+// RootOf is the place of the objects themselves. Nothing is known of the places in those of the type nil.
+func RootOf(t *shape.Type) Place { return Place{ref{typ: t}} }
 
 // Member is the place of a member of the values at the place.
 func (p Place) Member(name string) Place {
@@ -110,7 +110,7 @@ func (p Place) Item() Place { return Place{p.item()} }
 // Value returns a value with a patch of the dialect merged into it, by the rules of their place, and the conflicts that
 // would need consent.
 func (m *Merger) Value(at Place, live any, patch map[string]any) (any, []Conflict, error) {
-	r := at.granular() // the whole of the value is written, not that of what it is in
+	r := at.asGranular() // the whole of the value is written, not that of what it is in
 	if !r.isMap() {
 		return nil, nil, problem("its values are not objects: write objects.replace(…)")
 	}
@@ -118,7 +118,7 @@ func (m *Merger) Value(at Place, live any, patch map[string]any) (any, []Conflic
 	if !ok && live != nil {
 		return nil, nil, problem("it is not an object: write objects.replace(…)")
 	}
-	if marked(patch) {
+	if hasMark(patch) {
 		left, rest, problems := unmark(r, members, patch)
 		if len(problems) > 0 {
 			return nil, nil, problems
@@ -142,8 +142,8 @@ func (m *Merger) Value(at Place, live any, patch map[string]any) (any, []Conflic
 // A Conflict is the path to an atomic value of a patch that differs from what is there.
 type Conflict = conflict
 
-// In returns what is at the path in a value at a place.
-func (c conflict) In(at Place, v any) any { return c.in(at.granular(), v) }
+// ValueIn returns what is at the path in a value at a place.
+func (c conflict) ValueIn(at Place, v any) any { return c.valueIn(at.asGranular(), v) }
 
 // A conflict is the path to an atomic value of a patch that differs from what is there.
 type conflict []element
@@ -167,8 +167,8 @@ func (c conflict) String() string {
 	return b.String()
 }
 
-// in returns what is at the path in an object.
-func (c conflict) in(r ref, v any) any {
+// valueIn returns what is at the path in an object.
+func (c conflict) valueIn(r ref, v any) any {
 	for _, e := range c {
 		if e.text == "" {
 			members, _ := v.(map[string]any)
@@ -201,11 +201,11 @@ func conflicts(r ref, live, patch any, at conflict) (all []conflict) {
 			return nil
 		}
 		if r.atomicMap() {
-			return differing(live, patch, at)
+			return conflictsOf(live, patch, at)
 		}
 		members, _ := live.(map[string]any)
 		for _, name := range slices.Sorted(maps.Keys(patch)) {
-			if child, ok := r.declared(name); ok {
+			if child, ok := r.declaredMember(name); ok {
 				all = append(all, conflicts(child, members[name], patch[name], append(at, element{member: name}))...)
 			}
 		}
@@ -214,7 +214,7 @@ func conflicts(r ref, live, patch any, at conflict) (all []conflict) {
 			return nil
 		}
 		if r.atomicList() {
-			return differing(live, patch, at)
+			return conflictsOf(live, patch, at)
 		}
 		items, _ := live.([]any)
 		keys := r.keys(nil, items)
@@ -229,7 +229,7 @@ func conflicts(r ref, live, patch any, at conflict) (all []conflict) {
 	return all
 }
 
-func differing(live, patch any, at conflict) []conflict {
+func conflictsOf(live, patch any, at conflict) []conflict {
 	if tree.Equal(live, patch) {
 		return nil
 	}
@@ -242,21 +242,21 @@ func (m *Merger) Part(t *shape.Type, names []string, live any, patch map[string]
 	err error) {
 	r := ref{typ: t}
 	for _, name := range names {
-		r = r.inside()
-		child, ok := r.declared(name)
+		r = r.contents()
+		child, ok := r.declaredMember(name)
 		if !ok {
 			return nil, false, nil
 		}
 		r = child
 	}
-	if r = r.inside().granular(); !r.isMap() { // whoever asks writes the whole of it
+	if r = r.contents().asGranular(); !r.isMap() { // whoever asks writes the whole of it
 		return nil, false, nil
 	}
 	members, ok := live.(map[string]any)
 	if !ok {
 		return nil, true, fmt.Errorf("the first value is not an object")
 	}
-	if marked(patch) {
+	if hasMark(patch) {
 		if problems := (validator{duplicates: true}).validate(r, members); len(problems) > 0 {
 			return nil, true, problems
 		}
@@ -286,16 +286,16 @@ func (m *Merger) Part(t *shape.Type, names []string, live any, patch map[string]
 	return merged, true, nil
 }
 
-// inside is the place of the values of the lists and maps at a place.
-func (r ref) inside() ref {
+// contents is the place of the values of the lists and maps at a place.
+func (r ref) contents() ref {
 	for r.typ != nil && r.typ.Elem != nil && (r.typ.Kind == shape.List || r.typ.Kind == shape.Map) {
-		r = r.below(r.typ.Elem)
+		r = r.descend(r.typ.Elem)
 	}
 	return r
 }
 
-// granular is the place as if it did not merge atomically: who asks gets the whole of it.
-func (r ref) granular() ref {
+// asGranular is the place as if it did not merge atomically: who asks gets the whole of it.
+func (r ref) asGranular() ref {
 	r.atomic = false
 	if r.typ != nil && r.typ.Merge == shape.Atomic {
 		t := *r.typ

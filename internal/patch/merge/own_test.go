@@ -75,7 +75,7 @@ func compareOwn(t *testing.T, choices []byte) (o outcome) {
 		t.Fatalf("type %s\nlive  %s\npatch %#v\n"+format, append([]any{show(typ), show(live), patch}, args...)...)
 	}
 	want, wantErr := m.Apply(live, patch, typ)
-	got, err := m.Own(live, patch, typ, nil)
+	got, err := m.ApplyOwn(live, patch, typ, nil)
 	var atomic *merge.AtomicError
 	var consent *merge.ConsentError
 	switch {
@@ -94,7 +94,7 @@ func compareOwn(t *testing.T, choices []byte) (o outcome) {
 		return outcome{}
 	}
 	liveBefore, patchBefore := mergetest.Copy(live), clone(patch)
-	got, err = m.Own(live, patch, typ, nil)
+	got, err = m.ApplyOwn(live, patch, typ, nil)
 	if !reflect.DeepEqual(liveBefore, any(live)) || !reflect.DeepEqual(patchBefore, any(patch)) {
 		report("the input was modified")
 	}
@@ -104,7 +104,7 @@ func compareOwn(t *testing.T, choices []byte) (o outcome) {
 	if holdsMark(got) {
 		report("a mark is left in %#v", got)
 	}
-	again, err := m.Own(got, patch, typ, nil)
+	again, err := m.ApplyOwn(got, patch, typ, nil)
 	if err != nil {
 		report("the second application of %s: %v", show(got), err)
 	}
@@ -237,7 +237,7 @@ func TestOwn(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var m merge.Merger
-			got, err := m.Own(live(), test.patch, typ, nil)
+			got, err := m.ApplyOwn(live(), test.patch, typ, nil)
 			want := test.err
 			if want != "" && !strings.HasPrefix(want, "invalid") {
 				want = "failed to convert patch object to typed object: " + want
@@ -253,7 +253,7 @@ func TestOwn(t *testing.T) {
 
 	var m merge.Merger
 	patch := object{"list": list{"X", "Y"}, "env": list{object{"name": "A", "args": list{"other"}}}}
-	_, err := m.Own(live(), patch, typ, func(merged map[string]any) (map[string]any, error) {
+	_, err := m.ApplyOwn(live(), patch, typ, func(merged map[string]any) (map[string]any, error) {
 		held := clone(merged).(map[string]any)
 		held["list"] = list{"x", "y"} // they are stored in lower case
 		return held, nil

@@ -87,8 +87,8 @@ func (r ref) keyNames() []string {
 	return nil
 }
 
-// declared returns the place of a member that the type declares.
-func (r ref) declared(name string) (ref, bool) {
+// declaredMember returns the place of a member that the type declares.
+func (r ref) declaredMember(name string) (ref, bool) {
 	if r.typ == nil || r.typ.Kind != shape.Struct {
 		return ref{}, false
 	}
@@ -96,21 +96,21 @@ func (r ref) declared(name string) (ref, bool) {
 	if field == nil {
 		return ref{}, false
 	}
-	child := r.below(field.Type)
+	child := r.descend(field.Type)
 	child.atomic = field.Atomic
 	return child, true
 }
 
 // member returns the place of any member; false if the type does not take it.
 func (r ref) member(name string) (ref, bool) {
-	if child, ok := r.declared(name); ok {
+	if child, ok := r.declaredMember(name); ok {
 		return child, true
 	}
 	switch {
 	case r.free():
 		return ref{}, true
 	case r.typ.Kind == shape.Map:
-		return r.below(r.typ.Elem), true
+		return r.descend(r.typ.Elem), true
 	case r.typ.Kind == shape.Struct:
 		// An object without properties is free-form to OpenAPI.
 		return ref{}, r.open || r.typ.PreserveUnknown || len(r.typ.Fields) == 0
@@ -123,12 +123,12 @@ func (r ref) item() ref {
 	if r.free() || r.typ.Elem == nil {
 		return ref{typ: untyped}
 	}
-	return r.below(r.typ.Elem)
+	return r.descend(r.typ.Elem)
 }
 
-// below returns a place in a value of this type. Keeping unknown members is handed down to types that are written out
+// descend returns a place in a value of this type. Keeping unknown members is handed down to types that are written out
 // in the same schema, not to named ones (as kube-openapi's convert.visitSpec does).
-func (r ref) below(t *shape.Type) ref {
+func (r ref) descend(t *shape.Type) ref {
 	if t == nil {
 		return ref{}
 	}

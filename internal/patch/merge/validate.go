@@ -37,8 +37,8 @@ func (ps Problems) Error() string {
 	return b.String()
 }
 
-// below puts a path element before the paths of problems.
-func (ps Problems) below(element string) Problems {
+// addPrefix puts a path element before the paths of problems.
+func (ps Problems) addPrefix(element string) Problems {
 	for i := range ps {
 		ps[i].Path = element + ps[i].Path
 	}
@@ -99,7 +99,7 @@ func (v validator) value(r ref, value any, depth int) Problems {
 			return nil
 		}
 	}
-	return unfit(r, value)
+	return unfitProblem(r, value)
 }
 
 func (v validator) mayBeAtomic(is bool) {
@@ -111,8 +111,8 @@ func (v validator) mayBeAtomic(is bool) {
 // A valueUnstructured prints as the library's wrapper of a value.
 type valueUnstructured struct{ Value any }
 
-// unfit returns the problem of a value that is not null and of none of the forms that its type may have.
-func unfit(r ref, value any) Problems {
+// unfitProblem returns the problem of a value that is not null and of none of the forms that its type may have.
+func unfitProblem(r ref, value any) Problems {
 	wrapped := &valueUnstructured{value}
 	isScalar := fitsScalar(anyScalar, value)
 	switch {
@@ -163,7 +163,7 @@ func (v validator) members(r ref, members map[string]any, depth int) (problems P
 		for name, value := range members {
 			child, ok := r.member(name)
 			if !ok {
-				return undeclared(name)
+				return undeclaredProblem(name)
 			}
 			if problems := v.value(child, value, depth); len(problems) > 0 {
 				return problems
@@ -174,14 +174,14 @@ func (v validator) members(r ref, members map[string]any, depth int) (problems P
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		child, ok := r.member(name)
 		if !ok {
-			return append(problems, undeclared(name)...)
+			return append(problems, undeclaredProblem(name)...)
 		}
-		problems = append(problems, v.value(child, members[name], depth).below("."+name)...)
+		problems = append(problems, v.value(child, members[name], depth).addPrefix("."+name)...)
 	}
 	return problems
 }
 
-func undeclared(name string) Problems {
+func undeclaredProblem(name string) Problems {
 	return Problems{{Path: "." + name, Message: "field not declared in schema"}}
 }
 
@@ -190,7 +190,7 @@ func (v validator) items(r ref, items []any, depth int) (problems Problems) {
 	if r.atomicList() {
 		for i, item := range items {
 			if found := v.value(elem, item, depth); len(found) > 0 {
-				problems = append(problems, found.below(fmt.Sprintf("[%d]", i))...)
+				problems = append(problems, found.addPrefix(fmt.Sprintf("[%d]", i))...)
 			}
 		}
 		return problems
@@ -205,7 +205,7 @@ func (v validator) items(r ref, items []any, depth int) (problems Problems) {
 			problems = append(problems, problem("duplicate entries for key %s", r.keyText(item))...)
 		}
 		if found := v.value(elem, item, depth); len(found) > 0 {
-			problems = append(problems, found.below(r.keyText(item))...)
+			problems = append(problems, found.addPrefix(r.keyText(item))...)
 		}
 	}
 	return problems

@@ -126,7 +126,7 @@ func (g *Generator) list(depth int) *shape.Type {
 // foreign is a type of no JSON value.
 type foreign int
 
-func (g *Generator) odd() any {
+func (g *Generator) oddValue() any {
 	return pick[any](g, uint64(2), []byte("a"), foreign(1), map[string]string{"a": "b"}, nil, nil, nil, "text",
 		int64(1), 2.5, true, map[string]any{"a": int64(1)}, []any{"a"}, []any{nil}, map[string]any{})
 }
@@ -135,10 +135,10 @@ func (g *Generator) odd() any {
 // unless noise is negative.
 func (g *Generator) value(t *shape.Type, depth, noise int) any {
 	if noise > 0 && g.choose(noise) == 0 {
-		return g.odd()
+		return g.oddValue()
 	}
 	if t == nil || t.Kind == shape.Any {
-		return g.anything(2)
+		return g.anyValue(2)
 	}
 	switch t.Kind {
 	case shape.Boolean:
@@ -212,23 +212,23 @@ func (g *Generator) object(t *shape.Type, depth, noise int) map[string]any {
 		}
 	}
 	if noise > 0 && g.choose(noise) == 0 || (t.PreserveUnknown || len(t.Fields) == 0) && g.choose(2) == 0 {
-		members[pick(g, "other", "another")] = g.anything(2)
+		members[pick(g, "other", "another")] = g.anyValue(2)
 	}
 	return members
 }
 
-func (g *Generator) anything(depth int) any {
+func (g *Generator) anyValue(depth int) any {
 	switch n := g.choose(7); {
 	case n == 0 && depth > 0:
 		out := map[string]any{}
 		for range g.choose(4) {
-			out[pick(g, memberNames...)] = g.anything(depth - 1)
+			out[pick(g, memberNames...)] = g.anyValue(depth - 1)
 		}
 		return out
 	case n == 1 && depth > 0:
 		out := []any{}
 		for range g.choose(3) {
-			out = append(out, g.anything(depth-1))
+			out = append(out, g.anyValue(depth-1))
 		}
 		return out
 	case n == 2:
