@@ -8,7 +8,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/lower"
+	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema/builtin"
 )
@@ -37,6 +39,10 @@ func TestLowered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	own, err := celenv.New("1.37", quirks.Of("1.37"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	n := 0
 	for _, c := range cases {
 		if c.Dialect == nil {
@@ -57,13 +63,14 @@ func TestLowered(t *testing.T) {
 				}
 			}
 			var made []map[string]any
+			l := lower.New(&set, types, own)
 			for _, object := range c.Dialect {
 				var natives []map[string]any
 				var refusals []lower.Refusal
 				if p := set.Policy(policy.RefOf(object)); p != nil {
-					natives, refusals = lower.Policy(object, p, types)
+					natives, refusals = l.Policy(object, p)
 				} else {
-					natives, refusals = lower.Binding(object, set.Binding(policy.RefOf(object)), set.Policy, types)
+					natives, refusals = l.Binding(object, set.Binding(policy.RefOf(object)))
 				}
 				if len(refusals) > 0 {
 					t.Fatal(refusals)

@@ -10,7 +10,10 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/internal/total"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -32,15 +35,59 @@ var ownFields = []string{"order", "maxPasses", "typeChecking", "mutationValidati
 
 const native = "admissionregistration.k8s.io/v1"
 
-// Policy returns the native policies that do what the policy of an object does: a mutating one, a validating one, or
-// both, in this order. With refusals there are none.
-func Policy(object map[string]any, p *policy.Policy, types *schema.Registry) ([]map[string]any, []Refusal) {
+// A Lowering makes the policies and bindings of a set native. What a policy becomes depends on its bindings, and the other
+// way round. It is not safe for concurrent use.
+type Lowering struct {
+	set    *policy.Set
+	types  *schema.Registry
+	own    *celenv.Set
+	splits map[*policy.Policy]*split
+	judges map[*policy.Policy]*total.Judge
+}
+
+// New returns a lowering of a set, for a server with some kinds and environments of expressions.
+func New(set *policy.Set, types *schema.Registry, own *celenv.Set) *Lowering {
+	return &Lowering{set, types, own, map[*policy.Policy]*split{}, map[*policy.Policy]*total.Judge{}}
+}
+
+// judge returns who judges the expressions of a policy; nil if there is no environment for them.
+func (l *Lowering) judge(p *policy.Policy) *total.Judge {
+	j, known := l.judges[p]
+	if !known {
+		j, _ = total.New(l.own, p)
+		l.judges[p] = j
+	}
+	return j
+}
+
+// sure reports that an expression of a policy is true or false for every request.
+func (l *Lowering) sure(p *policy.Policy, x policy.Expr) bool {
+	j := l.judge(p)
+	return j != nil && j.Bool(x)
+}
+
+// mentions reports that an expression of a policy may use one of some names.
+func (l *Lowering) mentions(p *policy.Policy, x policy.Expr, names ...string) bool {
+	j := l.judge(p)
+	return j == nil || j.Mentions(x, names...)
+}
+
+// serves reports that every server has a kind.
+func (l *Lowering) serves(kind *policy.ParamKind) bool {
+	version, err := apischema.ParseGroupVersion(kind.APIVersion)
+	return err == nil && l.types.Type(version.WithKind(kind.Kind)) != nil
+}
+
+// Policy returns the native policies that do what a policy of the set does, of which object is the manifest: a mutating
+// one, if it has mutations, and then one or several validating ones, the first of its name and the others of names that
+// end in -2, -3 and so on. A singleton policy comes with its bindings. With refusals there are none.
+func (l *Lowering) Policy(object map[string]any, p *policy.Policy) ([]map[string]any, []Refusal) {
 	if p.Kind != policy.Admission {
 		return []map[string]any{policy.Native(object)}, nil
 	}
 	spec, _ := object["spec"].(map[string]any)
 	spec = maps.Clone(spec)
-	refusals := append(noNative(p), matchOfPolicy(spec, p, types)...)
+	refusals := append(noNative(p), matchOfPolicy(spec, p, l.types)...)
 	var all []map[string]any
 	if p.Mutates() {
 		of := without(spec, append([]string{"validations", "auditAnnotations"}, ownFields...)...)
@@ -56,24 +103,38 @@ func Policy(object map[string]any, p *policy.Policy, types *schema.Registry) ([]
 		all = append(all, withSpec(object, string(policy.Mutating), of))
 	}
 	if p.Validates() {
-		of := without(spec, append([]string{"mutations", "reinvocationPolicy"}, ownFields...)...)
-		if list, ok := of["validations"]; ok {
-			of["validations"] = dropMembers(list, "name", "maxEnforcement", "failurePolicy")
+		s := l.split(p)
+		refusals = append(refusals, s.refusals...)
+		for _, part := range s.parts {
+			of, refused := s.spec(part, spec)
+			refusals = append(refusals, refused...)
+			all = append(all, withSpec(l.rename(object, p.Name+s.ending(part), &refusals), string(policy.Validating), of))
 		}
-		all = append(all, withSpec(object, string(policy.Validating), of))
 	}
 	if p.Singleton != nil {
-		made, refused := bindingOf(map[string]any{"validationActions": spec["validationActions"]}, p.Singleton, p.Ref(),
-			func(policy.Ref) *policy.Policy { return p })
+		made, refused := l.bindingOf(map[string]any{"validationActions": spec["validationActions"]}, p.Singleton, p.Ref())
 		for _, m := range made {
-			all = append(all, withSpec(object, m.kind.Binding(), m.spec))
+			all = append(all, withSpec(rename(object, p.Name+m.ending), m.kind.Binding(), m.spec))
 		}
-		refusals = append(refusals, refused...)
+		for _, r := range refused {
+			if r.Field == "spec."+policyField {
+				r.Field = "spec.singletonPolicy"
+			}
+			refusals = append(refusals, r)
+		}
 	}
 	if len(refusals) > 0 {
 		return nil, refusals
 	}
 	return all, nil
+}
+
+// rename returns an object with another name, unless that is too long.
+func (l *Lowering) rename(object map[string]any, name string, refusals *[]Refusal) map[string]any {
+	if len(name) > maxName {
+		*refusals = append(*refusals, Refusal{"metadata.name", fmt.Sprintf("the name %s of a part would be too long", name)})
+	}
+	return rename(object, name)
 }
 
 // noNative lists the fields that no released kind has.
@@ -89,18 +150,11 @@ func noNative(p *policy.Policy) (all []Refusal) {
 	refuse(p.Passes() != policy.DefaultPasses, "maxPasses", "kube-apiserver runs mutations twice at most")
 	refuse(p.ChecksMutations(), "mutationValidationPolicy",
 		"kube-apiserver looks at no mutation again once it is made; it stays with celgate serve")
-	refuse(p.Combine == policy.CombineAny, "combine", "kube-apiserver asks that all bindings are satisfied")
 	for i, x := range p.Validations {
 		at = fmt.Sprintf("spec.validations[%d].", i)
 		refuse(!x.Scope.IsZero(), "scope", "kube-apiserver has no scopes")
 		refuse(x.Reason == metav1.StatusReasonUnauthorized, "reason", "kube-apiserver does not let policies say Unauthorized")
 		refuse(x.Code != 0, "code", "kube-apiserver has the code of the reason")
-		refuse(x.Guard, "guard", "kube-apiserver evaluates all validations")
-		refuse(x.Level != 0, "level", "kube-apiserver has no levels")
-		refuse(x.MaxEnforcement != "" && x.MaxEnforcement != policy.Deny, "maxEnforcement",
-			"kube-apiserver does with all validations of a policy what the binding says")
-		refuse(x.FailurePolicy != "" && x.FailurePolicy != p.FailurePolicy, "failurePolicy",
-			"kube-apiserver has one for all validations of a policy")
 	}
 	for i, m := range p.Mutations {
 		at = fmt.Sprintf("spec.mutations[%d].", i)
@@ -132,18 +186,17 @@ func dropMembers(items any, names ...string) any {
 	return out
 }
 
-// Binding returns the native bindings that do what the binding of an object does, one for each phase of the policy that
-// it binds, of each if it binds several: see [BindingName]. Named finds a policy; nil if it is not known. With refusals
-// there are none.
-func Binding(object map[string]any, b *policy.Binding, named func(policy.Ref) *policy.Policy,
-	types *schema.Registry) ([]map[string]any, []Refusal) {
+// Binding returns the native bindings that do what a binding of the set does, of which object is the manifest: one for
+// each native policy of the policies that it binds. Their names are that of the binding, see [BindingName], with the
+// ending of the policy's. With refusals there are none.
+func (l *Lowering) Binding(object map[string]any, b *policy.Binding) ([]map[string]any, []Refusal) {
 	if b.Kind != policy.Admission {
 		return []map[string]any{policy.Native(object)}, nil
 	}
 	var all []map[string]any
 	spec, _ := object["spec"].(map[string]any)
 	spec = maps.Clone(spec)
-	refusals := matchOfBinding(spec, b, types)
+	refusals := matchOfBinding(spec, b, l.types)
 	if b.Visibility != (policy.Visibility{}) {
 		refusals = append(refusals, Refusal{"spec.visibility", "kube-apiserver tells the client what every violation is, and " +
 			"of what is audited nothing"})
@@ -157,13 +210,13 @@ func Binding(object map[string]any, b *policy.Binding, named func(policy.Ref) *p
 		if len(b.Policies) > 0 {
 			name = BindingName(b, ref)
 		}
-		if len(name) > maxName {
-			refusals = append(refusals, Refusal{field, fmt.Sprintf("the name %s of its native binding would be too long", name)})
-			continue
-		}
-		made, refused := bindingOf(spec, b, ref, named)
+		made, refused := l.bindingOf(spec, b, ref)
 		for _, m := range made {
-			all = append(all, withSpec(rename(object, name), m.kind.Binding(), m.spec))
+			named := name + m.ending
+			if len(named) > maxName {
+				refused = append(refused, Refusal{"", fmt.Sprintf("the name %s of its native binding would be too long", named)})
+			}
+			all = append(all, withSpec(rename(object, named), m.kind.Binding(), m.spec))
 		}
 		for _, r := range refused {
 			if r.Field = cmp.Or(r.Field, field); !slices.Contains(refusals, r) {
@@ -187,24 +240,24 @@ func BindingName(b *policy.Binding, of policy.Ref) string { return nativeName(b)
 // in its name.
 func nativeName(b *policy.Binding) string { return strings.Replace(b.Name, "/", ".", 1) }
 
-// a made binding is for policies of one kind.
+// A made binding is for one native policy.
 type made struct {
-	kind policy.Kind
-	spec map[string]any
+	kind   policy.Kind
+	ending string // of its name, and of that of the policy
+	spec   map[string]any
 }
 
 // bindingOf returns the bindings of one policy. A refusal without a field is about the policy.
-func bindingOf(spec map[string]any, b *policy.Binding, ref policy.Ref, named func(policy.Ref) *policy.Policy) ([]made,
-	[]Refusal) {
-	p := named(ref)
+func (l *Lowering) bindingOf(spec map[string]any, b *policy.Binding, ref policy.Ref) ([]made, []Refusal) {
+	p := l.set.Policy(ref)
 	if p == nil {
 		return nil, []Refusal{{"", fmt.Sprintf(
 			"the %s is not among the given files, and what it does decides what its binding becomes", ref)}}
 	}
-	if b.Enforcement != nil {
-		return nil, []Refusal{{"spec.enforcement", "kube-apiserver does with all validations and errors what validationActions say"}}
-	}
 	spec = without(spec, "policies", "enforcement")
+	if p.ParamKind == nil && len(b.Policies) > 0 {
+		spec = without(spec, "paramRef")
+	}
 	spec["policyName"] = ref.Name
 	var all []made
 	if p.Mutates() {
@@ -212,28 +265,52 @@ func bindingOf(spec map[string]any, b *policy.Binding, ref policy.Ref, named fun
 			return nil, []Refusal{{"spec.mutationActions", "kube-apiserver only applies mutations"}}
 		}
 		of := without(spec, "validationActions", "mutationActions")
-		if p.ParamKind == nil && len(b.Policies) > 0 {
-			of = without(of, "paramRef")
-		}
 		resources, matches := withoutDelete(of["matchResources"])
 		if resources != nil {
 			of["matchResources"] = resources
 		}
 		if matches {
-			all = append(all, made{policy.Mutating, of})
+			all = append(all, made{policy.Mutating, "", of})
 		}
 	}
-	if p.Validates() {
-		of := without(spec, "mutationActions")
-		if p.ParamKind == nil && len(b.Policies) > 0 {
-			of = without(of, "paramRef")
-		}
-		if of["validationActions"] == nil {
-			of["validationActions"] = []any{string(policy.Deny)}
-		}
-		all = append(all, made{policy.Validating, of})
+	if !p.Validates() {
+		return all, nil
 	}
-	return all, nil
+	spec = without(spec, "mutationActions")
+	if spec["validationActions"] == nil {
+		spec["validationActions"] = []any{string(policy.Deny)}
+	}
+	if p.Kind != policy.Admission {
+		if b.Enforcement != nil {
+			return nil, []Refusal{{"spec.enforcement",
+				"kube-apiserver does with all validations and errors of the " + ref.String() + " what validationActions say"}}
+		}
+		return append(all, made{policy.Validating, "", spec}), nil
+	}
+	s := l.split(p)
+	for _, u := range s.uses[b] {
+		all = append(all, made{policy.Validating, u.ending, u.spec(spec, b)})
+	}
+	return all, s.refused[b]
+}
+
+// spec returns the native spec of a use, given that of the binding with all of its actions.
+func (u use) spec(of map[string]any, b *policy.Binding) map[string]any {
+	of = without(of)
+	if name, _ := of["policyName"].(string); u.ending != "" {
+		of["policyName"] = name + u.ending
+	}
+	if !slices.Equal(u.actions, b.Actions) {
+		actions := make([]any, len(u.actions))
+		for i, a := range u.actions {
+			actions[i] = string(a)
+		}
+		of["validationActions"] = actions
+	}
+	if ref, ok := of["paramRef"].(map[string]any); ok && u.allow {
+		of["paramRef"] = with(ref, "parameterNotFoundAction", string(policy.NotFoundAllow))
+	}
+	return of
 }
 
 // rename returns an object with another name.

@@ -4,13 +4,17 @@ import (
 	"maps"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
+	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/lower"
+	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema/builtin"
 )
 
 func object(t testing.TB, text string) map[string]any {
@@ -77,13 +81,30 @@ func lowered(t *testing.T, object map[string]any, kind string) ([]map[string]any
 		if errs := policy.ValidatePolicy(p, nil); len(errs) > 0 {
 			t.Fatal(errs)
 		}
-		return lower.Policy(object, p, nil)
+		return lowering(t, &policy.Set{Policies: []*policy.Policy{p}}).Policy(object, p)
 	}
-	bound := &policy.Policy{Kind: policy.Admission, Validations: make([]policy.Validation, 1)}
+	bound := &policy.Policy{Kind: policy.Admission, Name: b.PolicyName, FailurePolicy: policy.Fail,
+		Validations: make([]policy.Validation, 1)}
 	if strings.HasPrefix(kind, "Mutating") {
-		bound = &policy.Policy{Kind: policy.Admission, Mutations: make([]policy.Mutation, 1)}
+		bound = &policy.Policy{Kind: policy.Admission, Name: b.PolicyName, Mutations: make([]policy.Mutation, 1)}
 	}
-	return lower.Binding(object, b, func(policy.Ref) *policy.Policy { return bound }, nil)
+	set := &policy.Set{Policies: []*policy.Policy{bound}, Bindings: []*policy.Binding{b}}
+	return lowering(t, set).Binding(object, b)
+}
+
+var natively = sync.OnceValues(func() (*celenv.Set, error) { return celenv.New("1.37", quirks.Of("1.37")) })
+
+func lowering(t testing.TB, set *policy.Set) *lower.Lowering {
+	t.Helper()
+	own, err := natively()
+	if err != nil {
+		t.Fatal(err)
+	}
+	types, err := builtin.Registry("1.37")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lower.New(set, types, own)
 }
 
 func TestLowerBoth(t *testing.T) {
@@ -141,13 +162,14 @@ spec:
 	if err != nil {
 		t.Fatal(err)
 	}
-	both := &policy.Policy{Kind: policy.Admission, Mutations: make([]policy.Mutation, 1),
-		Validations: make([]policy.Validation, 1)}
-	got, refusals := lower.Binding(binding, b, func(policy.Ref) *policy.Policy { return both }, nil)
+	both := &policy.Policy{Kind: policy.Admission, Name: "p", FailurePolicy: policy.Fail,
+		Mutations: make([]policy.Mutation, 1), Validations: make([]policy.Validation, 1)}
+	set := &policy.Set{Policies: []*policy.Policy{both}, Bindings: []*policy.Binding{b}}
+	got, refusals := lowering(t, set).Binding(binding, b)
 	if len(refusals) > 0 || len(got) != 1 || got[0]["kind"] != "ValidatingAdmissionPolicyBinding" {
 		t.Errorf("got %v, refused %v", got, refusals)
 	}
-	got, refusals = lower.Binding(binding, b, func(policy.Ref) *policy.Policy { return nil }, nil)
+	got, refusals = lowering(t, &policy.Set{Bindings: set.Bindings}).Binding(binding, b)
 	if len(got) > 0 || len(refusals) != 1 || refusals[0].Field != "spec.policyName" {
 		t.Errorf("got %v, refused %v", got, refusals)
 	}

@@ -31,6 +31,7 @@ type lowering struct {
 	kubeVersion string
 	natively    *celenv.Set
 	types       *schema.Registry
+	lower       *lower.Lowering
 	refused     map[policy.Ref]bool
 	printed     map[policy.Ref]bool
 }
@@ -96,7 +97,7 @@ func (l *lowering) run(args []string) error {
 	if err != nil {
 		return err
 	}
-	l.types = types
+	l.types, l.lower = types, lower.New(&bundle.Set, types, l.natively)
 	if err := l.warnOfOrder(engine); err != nil {
 		return err
 	}
@@ -117,7 +118,7 @@ func (l *lowering) lowerPolicies(docs []*manifest.Document, set *policy.Set) (ou
 		if !policy.Recognised(d.Object) || p == nil || l.refused[ref] {
 			continue
 		}
-		natives, refusals := lower.Policy(d.Object, p, l.types)
+		natives, refusals := l.lower.Policy(d.Object, p)
 		refusals = append(refusals, l.verdicts(p)...)
 		if p.Kind == policy.Admission && len(refusals) == 0 {
 			refusals = append(refusals, l.refusedPatches(natives)...)
@@ -144,7 +145,7 @@ func (l *lowering) lowerBindings(docs []*manifest.Document, set *policy.Set) (ou
 			slices.ContainsFunc(b.PolicyRefs(), func(of policy.Ref) bool { return l.refused[of] }) {
 			continue
 		}
-		natives, refusals := lower.Binding(d.Object, b, set.Policy, l.types)
+		natives, refusals := l.lower.Binding(d.Object, b)
 		refusals = append(refusals, refuseTaken(set, b.Kind == policy.Admission, natives)...)
 		for _, object := range natives {
 			if ref := policy.RefOf(object); l.printed[ref] {

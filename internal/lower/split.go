@@ -1,0 +1,502 @@
+package lower
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate/policy"
+)
+
+// A split is what the validations of a policy become: native policies with one failurePolicy each, of which a binding
+// does the same with all rules. How many that are, depends on the bindings.
+type split struct {
+	*policy.Policy
+	l        *Lowering
+	sure     map[int]bool // rules that cannot fail
+	matches  bool         // match conditions cannot fail
+	parts    []*part      // the first has the name of the policy
+	uses     map[*policy.Binding][]use
+	refused  map[*policy.Binding][]Refusal // with fields of the binding
+	refusals []Refusal                     // with fields of the policy
+}
+
+// A part is one native policy.
+type part struct {
+	failure  policy.FailurePolicy
+	rules    []int // in the order in which they are evaluated
+	guards   []int // those that the rules and audit annotations are behind
+	onlyErrs bool  // of the rules nothing is told but that they fail
+	annotate bool  // it has the audit annotations
+}
+
+// A use is a binding of one part.
+type use struct {
+	part    *part
+	ending  string // of the names of both
+	actions []policy.Action
+	allow   bool // a param that is missing is nothing
+}
+
+// split returns what becomes of the validations of a policy, and is made once.
+func (l *Lowering) split(p *policy.Policy) *split {
+	if s := l.splits[p]; s != nil {
+		return s
+	}
+	s := &split{Policy: p, l: l, sure: map[int]bool{}, uses: map[*policy.Binding][]use{},
+		refused: map[*policy.Binding][]Refusal{}}
+	l.splits[p] = s
+	s.judge()
+	var bindings []*policy.Binding
+	for b := range l.set.EachBinding() {
+		if b.Names(p.Ref()) {
+			bindings = append(bindings, b)
+		}
+	}
+	if len(bindings) == 0 { // what there might be does what most do
+		if s.Combine == policy.CombineAny {
+			s.refusals = append(s.refusals, Refusal{"spec.combine", "no binding of the policy is among the given files, and what " +
+				"combine means depends on them"})
+		}
+		bindings = []*policy.Binding{{Kind: policy.Admission, Actions: []policy.Action{policy.Deny}}}
+	}
+	s.combine(bindings)
+	plans := make([]*plan, len(bindings))
+	for i, b := range bindings {
+		plans[i] = s.plan(b)
+	}
+	s.annotate(plans)
+	for _, made := range plans {
+		if s.refused[made.binding] = made.refusals; len(made.refusals) > 0 {
+			continue
+		}
+		for _, u := range made.uses {
+			u.part = s.shared(u.part)
+			u.ending = s.ending(u.part)
+			s.uses[made.binding] = append(s.uses[made.binding], u)
+		}
+	}
+	return s
+}
+
+// judge finds out which rules and match conditions cannot fail.
+func (s *split) judge() {
+	for i, x := range s.Validations {
+		s.sure[i] = x.Scope.IsZero() && s.l.sure(s.Policy, x.Expr)
+	}
+	s.matches = !slices.ContainsFunc(s.MatchConditions, func(c policy.NamedExpr) bool { return !s.l.sure(s.Policy, c.Expr) })
+}
+
+// shared returns the part of the policy that is equal to one of a binding.
+func (s *split) shared(p *part) *part {
+	for _, known := range s.parts {
+		if known.equal(p) {
+			return known
+		}
+	}
+	s.parts = append(s.parts, p)
+	return p
+}
+
+func (p *part) equal(q *part) bool {
+	return p.failure == q.failure && p.onlyErrs == q.onlyErrs && p.annotate == q.annotate &&
+		slices.Equal(p.rules, q.rules) && slices.Equal(p.guards, q.guards)
+}
+
+// ending is what the name of a part, and of its bindings, ends in.
+func (s *split) ending(p *part) string {
+	if i := slices.Index(s.parts, p); i > 0 {
+		return fmt.Sprintf("-%d", i+1)
+	}
+	return ""
+}
+
+// combine refuses combine: Any where it differs from All: where a request may satisfy one binding and fail another.
+func (s *split) combine(bindings []*policy.Binding) {
+	if s.Combine != policy.CombineAny {
+		return
+	}
+	for i, a := range bindings {
+		for _, b := range bindings[:i] {
+			if !apart(a, b) && (s.ParamKind != nil || levelOf(a) != levelOf(b)) {
+				s.refusals = append(s.refusals, Refusal{"spec.combine", fmt.Sprintf("kube-apiserver asks that all bindings are "+
+					"satisfied, and the bindings %s and %s may be for one request with other params or another level", b.Name, a.Name)})
+				return
+			}
+		}
+	}
+}
+
+func levelOf(b *policy.Binding) int {
+	if b.Enforcement == nil {
+		return 0
+	}
+	return b.Enforcement.Level
+}
+
+// apart reports that no request is for both of two bindings, because they are for namespaces of other names.
+func apart(a, b *policy.Binding) bool {
+	of, other := namesOf(a), namesOf(b)
+	return of != nil && other != nil && !slices.ContainsFunc(of, func(n string) bool { return slices.Contains(other, n) })
+}
+
+// namesOf are the namespaces that a binding is for; nil if these are not known by their names.
+func namesOf(b *policy.Binding) []string {
+	scope := b.Scope()
+	if scope == nil || slices.ContainsFunc(scope.Namespaces, policy.IsPattern) {
+		return nil
+	}
+	return scope.Namespaces
+}
+
+// A plan is what one binding becomes.
+type plan struct {
+	binding  *policy.Binding
+	uses     []use
+	failing  map[int]int // rules by what tells that they are false, an index of uses
+	erring   map[int]int // rules by what tells that they fail
+	guards   []int       // those that the binding reaches
+	refusals []Refusal
+}
+
+func (m *plan) refuse(field, format string, args ...any) {
+	r := Refusal{"spec." + field, fmt.Sprintf(format, args...)}
+	if !slices.Contains(m.refusals, r) {
+		m.refusals = append(m.refusals, r)
+	}
+}
+
+// place puts a rule into the part for what becomes of it, and returns its index among the uses.
+func (m *plan) place(rule int, failure policy.FailurePolicy, actions []policy.Action, onlyErrs bool) int {
+	i := slices.IndexFunc(m.uses, func(u use) bool {
+		return u.part.failure == failure && u.part.onlyErrs == onlyErrs && slices.Equal(u.actions, actions)
+	})
+	if i < 0 {
+		i = len(m.uses)
+		m.uses = append(m.uses, use{part: &part{failure: failure, onlyErrs: onlyErrs}, actions: actions})
+	}
+	m.uses[i].part.rules = append(m.uses[i].part.rules, rule)
+	return i
+}
+
+// plan places the rules that a binding reaches.
+func (s *split) plan(b *policy.Binding) *plan {
+	m := &plan{binding: b, failing: map[int]int{}, erring: map[int]int{}}
+	for _, i := range s.Turns() {
+		x := &s.Validations[i]
+		if !b.Reaches(x) {
+			continue
+		}
+		if x.Guard {
+			m.guards = append(m.guards, i)
+		}
+		failure, actions, onError := s.FailurePolicyOf(x), b.ActionsOn(x), b.ActionsOnError(x)
+		if failure == policy.Fail && !sameActions(actions, onError) && !s.sure[i] {
+			m.failing[i] = m.place(i, policy.Ignore, actions, false)
+			m.erring[i] = m.place(i, policy.Fail, onError, true)
+			continue
+		}
+		m.failing[i] = m.place(i, failure, actions, false)
+		if failure == policy.Fail {
+			m.erring[i] = m.failing[i]
+		}
+	}
+	for i := range m.uses {
+		p := m.uses[i].part
+		for _, g := range m.guards {
+			if slices.ContainsFunc(p.rules, func(r int) bool { return s.behind(r, g) }) {
+				p.guards = append(p.guards, g)
+			}
+		}
+	}
+	s.ofPolicy(m)
+	s.checkGuards(m)
+	return m
+}
+
+// behind reports that a rule is evaluated only where a guard is satisfied, both reached by a binding.
+func (s *split) behind(rule, guard int) bool {
+	return rule != guard && (!s.Validations[rule].Guard || rule > guard)
+}
+
+func sameActions(a, b []policy.Action) bool {
+	return len(a) == len(b) && !slices.ContainsFunc(a, func(x policy.Action) bool { return !slices.Contains(b, x) })
+}
+
+// onlyDenies reports actions of which a request tells one violation, the first.
+func onlyDenies(actions []policy.Action) bool { return slices.Equal(actions, []policy.Action{policy.Deny}) }
+
+// ofPolicy looks at errors that are none of a rule: of match conditions, and of params that are missing. The failurePolicy
+// of each part decides about them, and in the dialect that of the policy.
+func (s *split) ofPolicy(m *plan) {
+	b := m.binding
+	fails := slices.IndexFunc(m.uses, func(u use) bool { return u.part.failure == policy.Fail })
+	missing := s.ParamKind != nil && b.ParamRef != nil && b.ParamRef.NotFoundAction == policy.NotFoundDeny
+	if s.FailurePolicy == policy.Fail {
+		if fails < 0 && (!s.matches || s.ParamKind != nil || len(s.AuditAnnotations) > 0) || len(m.uses) == 0 {
+			m.uses = append(m.uses, use{part: &part{failure: policy.Fail}, actions: b.ActionsOnError(nil)})
+		}
+		if on := b.ActionsOnMisconfiguration(); !onlyDenies(on) && (missing || s.ParamKind != nil && !s.l.serves(s.ParamKind)) {
+			m.refuse("enforcement.onError", "kube-apiserver denies where a param or its kind is missing, and tells of it in no other way")
+		}
+		s.matchErrors(m)
+		return
+	}
+	if len(m.uses) == 0 {
+		m.uses = append(m.uses, use{part: &part{failure: policy.Ignore}, actions: b.Actions})
+	}
+	if fails < 0 {
+		return
+	}
+	i := s.firstWith(policy.Fail)
+	switch {
+	case !s.matches:
+		m.refuse(policyField, "validations[%d].failurePolicy is Fail and that of the policy Ignore: a match condition that fails "+
+			"would deny, because kube-apiserver has one failurePolicy for both; write conditions that cannot fail", i)
+	case s.ParamKind != nil && !s.l.serves(s.ParamKind):
+		m.refuse(policyField, "validations[%d].failurePolicy is Fail and that of the policy Ignore: while no %s is served "+
+			"kube-apiserver would deny", i, s.ParamKind.Kind)
+	case missing:
+		for i := range m.uses {
+			m.uses[i].allow = true
+		}
+	}
+}
+
+func (s *split) firstWith(failure policy.FailurePolicy) int {
+	return slices.IndexFunc(s.Validations, func(x policy.Validation) bool { return s.FailurePolicyOf(&x) == failure })
+}
+
+// policyField is the field of a binding that names the policy, whichever it is.
+const policyField = "policyName"
+
+// matchErrors looks at what is told where a match condition fails: one violation of the binding, and of each part with
+// failurePolicy Fail one. Several denials are told as one.
+func (s *split) matchErrors(m *plan) {
+	if s.matches {
+		return
+	}
+	want := m.binding.ActionsOnError(nil)
+	told := 0
+	for _, u := range m.uses {
+		switch {
+		case u.part.failure == policy.Ignore, onlyDenies(u.actions) && slices.Contains(want, policy.Deny):
+		case sameActions(u.actions, want):
+			told++
+		default:
+			told = len(m.uses) + 1
+		}
+	}
+	if onlyDenies(want) && told == 0 && slices.ContainsFunc(m.uses, func(u use) bool { return u.part.failure == policy.Fail }) {
+		return
+	}
+	if told != 1 {
+		m.refuse("validationActions", "rules of policy %s are enforced in several ways, so that it becomes several policies: "+
+			"where a match condition fails, each of them would tell of it; write conditions that cannot fail", s.Name)
+	}
+}
+
+// checkGuards refuses guards of which an error would be told more than once: a native rule fails where the guard that it
+// is behind fails.
+func (s *split) checkGuards(m *plan) {
+	for _, g := range m.guards {
+		if s.sure[g] {
+			continue
+		}
+		for _, r := range s.Turns() {
+			at, tells := m.erring[r]
+			own, told := m.erring[g]
+			if !tells || !s.behind(r, g) || told && at == own && onlyDenies(m.uses[at].actions) {
+				continue
+			}
+			m.refuse("validationActions", "validation %s of policy %s is a guard that may fail, and kube-apiserver would tell of "+
+				"that with each rule behind it: write a guard that cannot fail, or let its failures and theirs be Deny alone or ignored",
+				s.nameOf(g), s.Name)
+			return
+		}
+	}
+}
+
+func (s *split) nameOf(rule int) string {
+	if name := s.Validations[rule].Name; name != "" {
+		return name
+	}
+	return fmt.Sprint(rule)
+}
+
+// annotate finds the part that has the audit annotations: the same for all bindings, since the values of all of them are
+// in one annotation.
+func (s *split) annotate(plans []*plan) {
+	if len(s.AuditAnnotations) == 0 {
+		return
+	}
+	carriers := make([]int, len(plans))
+	var first *part
+	same := true
+	for i, m := range plans {
+		carriers[i] = slices.IndexFunc(m.uses, func(u use) bool { return u.part.failure == s.FailurePolicy && !u.part.onlyErrs })
+		if carriers[i] < 0 {
+			same = false
+			continue
+		}
+		with := *m.uses[carriers[i]].part
+		with.guards = m.guards
+		if first == nil {
+			first = &with
+		}
+		same = same && first.equal(&with)
+	}
+	for i, m := range plans {
+		if !same {
+			carriers[i] = len(m.uses)
+			m.uses = append(m.uses, use{part: &part{failure: s.FailurePolicy}, actions: m.binding.ActionsOnError(nil)})
+			s.matchErrors(m)
+		}
+		u := &m.uses[carriers[i]]
+		u.part.annotate, u.part.guards = true, m.guards
+		s.checkAnnotations(m, carriers[i])
+		if !slices.Equal(m.guards, plans[0].guards) {
+			m.refuse("enforcement.level", "policy %s has audit annotations, which kube-apiserver has in one policy for all bindings, "+
+				"and guards that not all of them reach", s.Name)
+		}
+	}
+}
+
+// checkAnnotations refuses audit annotations of which an error would mean something else than in the dialect.
+func (s *split) checkAnnotations(m *plan, carrier int) {
+	if s.FailurePolicy == policy.Fail && !onlyDenies(m.binding.ActionsOnMisconfiguration()) {
+		m.refuse("enforcement.onError", "policy %s has audit annotations, and where one fails kube-apiserver denies", s.Name)
+	}
+	for _, g := range m.guards {
+		own, told := m.erring[g]
+		switch {
+		case s.l.mentions(s.Policy, s.Validations[g].Expr, "authorizer", "namespaceObject"):
+			m.refuse(policyField, "policy %s has audit annotations behind the guard %s, and in annotations kube-apiserver has "+
+				"another authorizer and namespaceObject", s.Name, s.nameOf(g))
+		case s.sure[g] || s.FailurePolicy == policy.Ignore:
+		case !told || own != carrier || !slices.Contains(m.uses[own].actions, policy.Deny):
+			m.refuse("validationActions", "policy %s has audit annotations behind the guard %s, which may fail: kube-apiserver "+
+				"would deny for them", s.Name, s.nameOf(g))
+		}
+	}
+}
+
+// spec returns the native spec of a part.
+func (s *split) spec(p *part, spec map[string]any) (map[string]any, []Refusal) {
+	var refusals []Refusal
+	of := without(spec, append([]string{"mutations", "reinvocationPolicy"}, ownFields...)...)
+	if p.failure != s.FailurePolicy {
+		of["failurePolicy"] = string(p.failure)
+	}
+	names := s.guardNames(p)
+	if len(names) > 0 {
+		declared, _ := of["variables"].([]any)
+		declared = slices.Clone(declared)
+		for _, g := range p.guards {
+			declared = append(declared, map[string]any{"name": names[g], "expression": s.Validations[g].Expr.Src})
+		}
+		of["variables"] = declared
+	}
+	written, _ := of["validations"].([]any)
+	if _, ok := of["validations"]; ok || len(p.rules) == 0 && !p.annotate {
+		var rules []any
+		for _, i := range p.rules {
+			rule, refused := s.rule(p, i, written[i], names)
+			rules, refusals = append(rules, rule), append(refusals, refused...)
+		}
+		if len(rules) == 0 && !p.annotate {
+			rules = []any{map[string]any{"expression": "true"}}
+		}
+		if of["validations"] = rules; len(rules) == 0 {
+			delete(of, "validations")
+		}
+	}
+	if given, _ := of["auditAnnotations"].([]any); !p.annotate {
+		delete(of, "auditAnnotations")
+	} else if len(p.guards) > 0 {
+		var annotations []any
+		for i, item := range given {
+			a, _ := item.(map[string]any)
+			annotations = append(annotations, with(a, "valueExpression",
+				behind(p.guards, names, s.AuditAnnotations[i].ValueExpr.Src, `""`)))
+		}
+		of["auditAnnotations"] = annotations
+	}
+	return of, refusals
+}
+
+// rule returns the native form of a rule in a part.
+func (s *split) rule(p *part, i int, written any, names map[int]string) (map[string]any, []Refusal) {
+	members, _ := written.(map[string]any)
+	members = without(members, "name", "guard", "level", "maxEnforcement", "failurePolicy")
+	x := &s.Validations[i]
+	var guards []int
+	for _, g := range p.guards {
+		if s.behind(i, g) {
+			guards = append(guards, g)
+		}
+	}
+	src := x.Expr.Src
+	if p.onlyErrs {
+		src = grouped(src) + " ? true : true"
+	}
+	if len(guards) > 0 {
+		src = behind(guards, names, src, "true")
+	}
+	if src == x.Expr.Src {
+		return members, nil
+	}
+	members["expression"] = src
+	text := strings.TrimSpace(x.Expr.Src)
+	switch {
+	case p.onlyErrs:
+		delete(members, "message")
+		delete(members, "messageExpression")
+		delete(members, "reason")
+	case x.Message == "" && strings.Contains(text, "\n"):
+		return members, []Refusal{{fmt.Sprintf("spec.validations[%d].message", i), "the rule is behind a guard, so that " +
+			"kube-apiserver would tell another expression than this one, which has more than a line: write a message"}}
+	case x.Message == "":
+		members["message"] = "failed expression: " + text
+	}
+	return members, nil
+}
+
+// guardNames are the names of the variables for the guards of a part.
+func (s *split) guardNames(p *part) map[int]string {
+	names := map[int]string{}
+	n := 0
+	for _, g := range p.guards {
+		name := ""
+		for taken := true; taken; {
+			n++
+			name = fmt.Sprintf("guard%d", n)
+			taken = slices.ContainsFunc(s.Variables, func(v policy.NamedExpr) bool { return v.Name == name })
+		}
+		names[g] = name
+	}
+	return names
+}
+
+// behind is an expression that is evaluated only where guards are satisfied, and something else elsewhere.
+func behind(guards []int, names map[int]string, src, other string) string {
+	var all []string
+	for _, g := range guards {
+		all = append(all, "variables."+names[g])
+	}
+	return strings.Join(all, " && ") + " ? " + grouped(src) + " : " + other
+}
+
+// grouped is an expression in parentheses. A comment goes to the end of its line.
+func grouped(src string) string {
+	if strings.Contains(src, "//") {
+		return "(" + src + "\n)"
+	}
+	return "(" + src + ")"
+}
+
+func with(members map[string]any, name string, value any) map[string]any {
+	out := without(members)
+	out[name] = value
+	return out
+}

@@ -1,0 +1,347 @@
+// Package total says which expressions come to a value whatever the request is.
+//
+// Where the answer is no, the expression may fail, or nobody knows. What expressions cost is not looked at.
+package total
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+
+	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/policy"
+)
+
+// A Judge judges the expressions of one policy.
+type Judge struct {
+	env       *cel.Env
+	variables map[string]policy.Expr
+	whole     bool // object is never null, and has metadata
+}
+
+// New returns the judge of the expressions of p.
+func New(set *celenv.Set, p *policy.Policy) (*Judge, error) {
+	scope := set.Scope(celenv.Write, false)
+	defer scope.Close()
+	env, err := scope.Env(celenv.Declared{Params: true, Authorizer: true})
+	if err != nil {
+		return nil, err
+	}
+	j := &Judge{env: env, variables: map[string]policy.Expr{}, whole: writes(p.MatchConstraints)}
+	for _, v := range p.Variables {
+		j.variables[v.Name] = v.Expr
+	}
+	return j, nil
+}
+
+// writes reports that all requests are for writing an object, which has metadata.
+func writes(m *policy.MatchResources) bool {
+	return m != nil && len(m.ResourceRules) > 0 && !slices.ContainsFunc(m.ResourceRules, func(r policy.Rule) bool {
+		return slices.ContainsFunc(r.Operations, func(op string) bool { return op != "CREATE" && op != "UPDATE" })
+	})
+}
+
+// Bool reports that an expression is true or false for every request.
+func (j *Judge) Bool(x policy.Expr) bool {
+	root, ok := j.parse(x)
+	if !ok {
+		return false
+	}
+	w := walk{judge: j, names: map[string]value{}}
+	v, ok := w.eval(root, nil)
+	return ok && v.kind == boolean
+}
+
+// Mentions reports that an expression, or a variable that it uses, uses one of some names; and that it may, where the
+// text cannot be read.
+func (j *Judge) Mentions(x policy.Expr, names ...string) bool {
+	return j.mentions(x, names, map[string]bool{})
+}
+
+func (j *Judge) mentions(x policy.Expr, names []string, seen map[string]bool) (found bool) {
+	root, ok := j.parse(x)
+	if !ok {
+		return true
+	}
+	ast.PreOrderVisit(root, ast.NewExprVisitor(func(e ast.Expr) {
+		switch {
+		case e.Kind() == ast.IdentKind && slices.Contains(names, e.AsIdent()):
+			found = true
+		case e.Kind() == ast.IdentKind && e.AsIdent() == "variables" && !seen["variables"]:
+			// Which of them, is a matter of the select around it; all of them are few.
+			seen["variables"] = true
+			for _, v := range j.variables {
+				found = found || j.mentions(v, names, seen)
+			}
+		}
+	}))
+	return found
+}
+
+func (j *Judge) parse(x policy.Expr) (ast.Expr, bool) {
+	parsed, issues := celenv.Parse(j.env, x.Src)
+	if len(issues.Errors()) > 0 {
+		return nil, false
+	}
+	return parsed.NativeRep().Expr(), true
+}
+
+// A walk is one expression that is judged.
+type walk struct {
+	judge *Judge
+	names map[string]value // of comprehensions
+	depth int              // of variables in variables
+}
+
+// maxDepth is how many variables may be in one another.
+const maxDepth = 32
+
+// facts are the members that are there, as paths, in a part of an expression.
+type facts map[string]bool
+
+func (f facts) with(more []string) facts {
+	if len(more) == 0 {
+		return f
+	}
+	out := facts{}
+	maps.Copy(out, f)
+	for _, at := range more {
+		out[at] = true
+	}
+	return out
+}
+
+// eval is what is known of the value of an expression; false if there may be none.
+func (w *walk) eval(e ast.Expr, known facts) (value, bool) {
+	switch e.Kind() {
+	case ast.LiteralKind:
+		return literal(e), true
+	case ast.IdentKind:
+		return w.ident(e.AsIdent()), true
+	case ast.SelectKind:
+		return w.selected(e, known)
+	case ast.ListKind:
+		return w.list(e, known)
+	case ast.MapKind:
+		return w.object(e, known)
+	case ast.ComprehensionKind:
+		return w.comprehension(e.AsComprehension(), known)
+	case ast.CallKind:
+		return w.call(e.AsCall(), known)
+	}
+	return value{}, false
+}
+
+func literal(e ast.Expr) value {
+	switch e.AsLiteral().Type() {
+	case types.BoolType:
+		return value{kind: boolean}
+	case types.StringType:
+		return value{kind: text}
+	case types.IntType:
+		return value{kind: integer}
+	}
+	return value{}
+}
+
+func (w *walk) ident(name string) value {
+	if v, ok := w.names[name]; ok {
+		return v
+	}
+	switch name {
+	case "object":
+		if w.judge.whole {
+			return writtenObject
+		}
+	case "request":
+		return request
+	case "authorizer":
+		return value{kind: checker}
+	}
+	return value{}
+}
+
+func (w *walk) selected(e ast.Expr, known facts) (value, bool) {
+	s := e.AsSelect()
+	if on := s.Operand(); on.Kind() == ast.IdentKind && on.AsIdent() == "variables" {
+		return w.variable(s)
+	}
+	on, ok := w.eval(s.Operand(), known)
+	if !ok {
+		return value{}, false
+	}
+	member, present := on.member(s.FieldName())
+	switch {
+	case s.IsTestOnly():
+		return value{kind: boolean}, on.kind == record || on.kind == mapping
+	case on.kind == optional: // a selection in it
+		return value{kind: optional, elem: &member}, true
+	}
+	return member, present || known[path(e)]
+}
+
+func (w *walk) variable(s ast.SelectExpr) (value, bool) {
+	x, ok := w.judge.variables[s.FieldName()]
+	if s.IsTestOnly() {
+		return value{kind: boolean}, true
+	}
+	if w.depth++; !ok || w.depth > maxDepth {
+		return value{}, false
+	}
+	defer func() { w.depth-- }()
+	root, ok := w.judge.parse(x)
+	if !ok {
+		return value{}, false
+	}
+	inner := walk{judge: w.judge, names: map[string]value{}, depth: w.depth}
+	return inner.eval(root, nil)
+}
+
+func (w *walk) list(e ast.Expr, known facts) (value, bool) {
+	if len(e.AsList().OptionalIndices()) > 0 {
+		return value{}, false
+	}
+	var elem *value
+	for _, item := range e.AsList().Elements() {
+		v, ok := w.eval(item, known)
+		if !ok {
+			return value{}, false
+		}
+		elem = joined(elem, &v)
+	}
+	return value{kind: listing, elem: elem}, true
+}
+
+func (w *walk) object(e ast.Expr, known facts) (value, bool) {
+	var elem *value
+	for _, entry := range e.AsMap().Entries() {
+		m := entry.AsMapEntry()
+		k, ok := w.eval(m.Key(), known)
+		if !ok || k.kind != text || m.Key().Kind() != ast.LiteralKind || m.IsOptional() {
+			return value{}, false
+		}
+		v, ok := w.eval(m.Value(), known)
+		if !ok {
+			return value{}, false
+		}
+		elem = joined(elem, &v)
+	}
+	return value{kind: mapping, elem: elem}, true
+}
+
+// comprehension follows a macro such as exists or all.
+func (w *walk) comprehension(c ast.ComprehensionExpr, known facts) (value, bool) {
+	over, ok := w.eval(c.IterRange(), known)
+	if !ok || c.HasIterVar2() {
+		return value{}, false
+	}
+	item := value{kind: text} // a key
+	switch over.kind {
+	case listing:
+		if item = (value{}); over.elem != nil {
+			item = *over.elem
+		}
+	case mapping:
+	default:
+		return value{}, false
+	}
+	result, ok := w.eval(c.AccuInit(), known)
+	if !ok {
+		return value{}, false
+	}
+	inner := *w
+	inner.names = map[string]value{}
+	maps.Copy(inner.names, w.names)
+	known = known.without(c.IterVar()) // which may be the name of something else outside
+	inner.names[c.IterVar()], inner.names[c.AccuVar()] = item, result
+	if _, ok := inner.eval(c.LoopCondition(), known); !ok {
+		return value{}, false
+	}
+	next, ok := inner.eval(c.LoopStep(), known)
+	if !ok || next.kind != result.kind {
+		return value{}, false
+	}
+	if result.kind == listing {
+		result.elem = joined(result.elem, next.elem)
+		inner.names[c.AccuVar()] = result
+	}
+	delete(inner.names, c.IterVar())
+	return inner.eval(c.Result(), known)
+}
+
+// without leaves out what is known of a name.
+func (f facts) without(name string) facts {
+	out := facts{}
+	for at := range f {
+		if root, _, _ := strings.Cut(at, separator); root != name {
+			out[at] = true
+		}
+	}
+	return out
+}
+
+// holds returns the members that are there where an expression is true, or false.
+func holds(e ast.Expr, is bool) []string {
+	if e.Kind() == ast.SelectKind && e.AsSelect().IsTestOnly() {
+		if at := path(e); is && at != "" {
+			return []string{at}
+		}
+		return nil
+	}
+	if e.Kind() != ast.CallKind {
+		return nil
+	}
+	c := e.AsCall()
+	switch c.FunctionName() {
+	case operators.LogicalNot:
+		return holds(c.Args()[0], !is)
+	case operators.LogicalAnd:
+		if is {
+			return append(holds(c.Args()[0], true), holds(c.Args()[1], true)...)
+		}
+	case operators.LogicalOr:
+		if !is {
+			return append(holds(c.Args()[0], false), holds(c.Args()[1], false)...)
+		}
+	case operators.In:
+		if at := member(c.Args()[1], c.Args()[0]); is && at != "" {
+			return []string{at}
+		}
+	}
+	return nil
+}
+
+// member is the path of a member of a map that is written as a text; empty for others.
+func member(of, key ast.Expr) string {
+	on := path(of)
+	if on == "" || key.Kind() != ast.LiteralKind {
+		return ""
+	}
+	name, ok := key.AsLiteral().Value().(string)
+	if !ok {
+		return ""
+	}
+	return on + separator + name
+}
+
+// path is the path that a selection stands for, such as object.metadata.name; empty for others.
+func path(e ast.Expr) string {
+	switch e.Kind() {
+	case ast.IdentKind:
+		return e.AsIdent()
+	case ast.SelectKind:
+		if on := path(e.AsSelect().Operand()); on != "" {
+			return on + separator + e.AsSelect().FieldName()
+		}
+	case ast.CallKind:
+		if c := e.AsCall(); c.FunctionName() == operators.Index {
+			return member(c.Args()[0], c.Args()[1])
+		}
+	}
+	return ""
+}
