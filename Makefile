@@ -44,6 +44,10 @@ fuzz: ## every fuzz target for TIME, one after the other
 vuln: ## known vulnerabilities in what the programs call, where their database can be reached
 	./tools/vuln.sh
 
+.PHONY: lowerings
+lowerings: ## what generated policies of the dialect answer beside their native forms, N (100000) answers; SEED draws them
+	$(GO) test ./internal/conformance -run TestGeneratedLowered -count=1 -v -timeout 1h -args -comparisons=$(or $(N),100000) $(if $(SEED),-seed=$(SEED))
+
 .PHONY: live-server
 live-server: ## a kube-apiserver 1.37, or KUBE=1.33, on loopback; prints its kubeconfig, ends with Ctrl-C; ARGS are flags of kube-apiserver
 	$(GO) -C conformance run ./cmd/server $(if $(KUBE),-minor $(KUBE)) $(if $(ARGS),-- $(ARGS))

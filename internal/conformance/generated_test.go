@@ -195,17 +195,23 @@ type told struct {
 }
 
 var (
-	nativeKind = regexp.MustCompile(`(Validating)?AdmissionPolicy '(\w+)(-\d+)?'( with binding '(\w+)(-\d+)?')?`)
+	nativePolicy  = regexp.MustCompile(`(Validating)?AdmissionPolicy '(\w+)(-\d+)?'`)
+	nativeBinding = regexp.MustCompile(`with binding '(\w+)(-\d+)?'`)
+
 	// What a rule is behind, and what makes one that only fails.
 	folded   = regexp.MustCompile(`(?s)^variables\.guard\d+( && variables\.guard\d+)* \? \((.*?)\n?\) : (true|"")$`)
 	onlyErrs = regexp.MustCompile(`(?s)^\((.*?)\n?\) \? true : true$`)
 	failed   = regexp.MustCompile(`(?s)expression '(.*)' resulted in error: `)
 )
 
-// written is a text of a native policy as the dialect has it: with its names, and the expressions that were written.
+// written is a text of a native policy as the dialect has it.
 func written(text string) string {
-	text = nativeKind.ReplaceAllString(text, "P '$2'$4")
-	text = regexp.MustCompile(`with binding '(\w+)(-\d+)?'`).ReplaceAllString(text, "with binding '$1'")
+	text = nativePolicy.ReplaceAllString(text, "P '$2'")
+	return unfolded(nativeBinding.ReplaceAllString(text, "with binding '$1'"))
+}
+
+// unfolded is the text of an error with the expression as it was written, in place of the lowered one.
+func unfolded(text string) string {
 	return failed.ReplaceAllStringFunc(text, func(part string) string {
 		src := failed.FindStringSubmatch(part)[1]
 		if m := folded.FindStringSubmatch(src); m != nil {

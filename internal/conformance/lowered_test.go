@@ -1,11 +1,14 @@
 package conformance
 
 import (
+	"cmp"
+	"encoding/json"
+	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/celgate/celgate/internal/celenv"
@@ -15,20 +18,72 @@ import (
 	"github.com/celgate/celgate/schema/builtin"
 )
 
-// renamed is a status with another name of a binding.
-func renamed(t *testing.T, status *metav1.Status, from, to string) *metav1.Status {
-	if status == nil || from == to {
-		return status
+// authored is what was recorded of native policies with the names that the policies and bindings have in the dialect, by
+// native name, and with the expressions that the author wrote.
+func authored(t *testing.T, recorded *Want, names map[string]string) *Want {
+	t.Helper()
+	w := *recorded
+	rename := func(text string) string {
+		for native, name := range names {
+			text = strings.ReplaceAll(text, "'"+native+"'", "'"+name+"'")
+		}
+		return unfolded(text)
 	}
-	text, err := yaml.Marshal(status)
+	if w.Status != nil {
+		w.Status = w.Status.DeepCopy()
+		w.Status.Message = rename(w.Status.Message)
+		for i, cause := range w.Status.Details.Causes {
+			w.Status.Details.Causes[i].Message = rename(cause.Message)
+		}
+	}
+	w.Warnings = slices.Clone(w.Warnings)
+	for i, text := range w.Warnings {
+		w.Warnings[i] = rename(text)
+	}
+	if w.AuditAnnotations != nil {
+		w.AuditAnnotations = map[string]string{}
+	}
+	for key, value := range recorded.AuditAnnotations {
+		policyName, key, _ := strings.Cut(key, "/")
+		if name, ok := names[policyName]; ok {
+			policyName = name
+		}
+		w.AuditAnnotations[policyName+"/"+key] = unindexed(t, value, names)
+	}
+	return &w
+}
+
+// unindexed is the value of an audit annotation; if it is about failures, without what a rule is called in its policy.
+func unindexed(t *testing.T, value string, names map[string]string) string {
+	t.Helper()
+	var failures []map[string]any
+	if json.Unmarshal([]byte(value), &failures) != nil {
+		return value
+	}
+	for _, f := range failures {
+		delete(f, "expressionIndex")
+		delete(f, "validation")
+		for _, member := range []string{"policy", "binding"} {
+			if name, ok := names[fmt.Sprint(f[member])]; ok {
+				f[member] = name
+			}
+		}
+		f["message"] = unfolded(fmt.Sprint(f["message"]))
+	}
+	slices.SortFunc(failures, func(a, b map[string]any) int { return cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+	text, err := json.Marshal(failures)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := &metav1.Status{}
-	if err := yaml.Unmarshal([]byte(strings.ReplaceAll(string(text), "'"+from+"'", "'"+to+"'")), out); err != nil {
-		t.Fatal(err)
+	return string(text)
+}
+
+// nameOf is the name that messages call a policy or binding of a set by.
+func nameOf(set *policy.Set, object map[string]any) string {
+	if b := set.Binding(policy.RefOf(object)); b != nil {
+		return b.Name
 	}
-	return out
+	return policy.RefOf(object).Name
 }
 
 // TestLowered makes native policies of those of the dialect in a case: they are those of the case, which a server has
@@ -63,6 +118,7 @@ func TestLowered(t *testing.T) {
 				}
 			}
 			var made []map[string]any
+			names := map[string]string{}
 			l := lower.New(&set, types, own)
 			for _, object := range c.Dialect {
 				var natives []map[string]any
@@ -75,6 +131,9 @@ func TestLowered(t *testing.T) {
 				if len(refusals) > 0 {
 					t.Fatal(refusals)
 				}
+				for _, native := range natives {
+					names[policy.RefOf(native).Name] = nameOf(&set, object)
+				}
 				made = append(made, natives...)
 			}
 			if !reflect.DeepEqual(made, c.Policies) {
@@ -86,14 +145,12 @@ func TestLowered(t *testing.T) {
 			if turned.Want, err = wantedOfDialect(c.Want); err != nil {
 				t.Fatal(err)
 			}
-			for _, b := range set.Bindings {
-				turned.Want.Status = renamed(t, turned.Want.Status, strings.Replace(b.Name, "/", ".", 1), b.Name)
-			}
+			turned.Want = authored(t, turned.Want, names)
 			got, err := Replay(t.Context(), &turned)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := Compare(turned.Want, got); diff != "" {
+			if diff := Compare(turned.Want, authored(t, got, nil)); diff != "" {
 				t.Error("- recorded + dialect\n" + diff)
 			}
 		})

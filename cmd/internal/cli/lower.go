@@ -44,9 +44,11 @@ func newLower(c *console) *cobra.Command {
 		Long: `lower prints the policies and bindings of policy.celgate.dev as those of
 admissionregistration.k8s.io/v1, for clusters whose kube-apiserver enforces them. An
 AdmissionPolicy with mutations and validations becomes two policies of its name, and
-each of its bindings becomes two. A binding of several policies becomes one binding for
-each of them, named BINDING-POLICY; these come into force one by one. lower prints
-native policies unchanged, and leaves out other objects.
+each of its bindings becomes two. A policy whose rules are enforced in several ways
+becomes several, NAME, NAME-2, NAME-3, with bindings of the same endings; so give lower
+the bindings, too. A binding of several policies becomes one binding for each of them,
+named BINDING-POLICY; these come into force one by one. lower prints native policies
+unchanged, and leaves out other objects.
 
 lower refuses a policy or binding that has no native form, with the field and the reason,
 and with a policy its bindings. Messages of kube-apiserver name the native kinds.
@@ -121,7 +123,7 @@ func (l *lowering) lowerPolicies(docs []*manifest.Document, set *policy.Set) (ou
 		natives, refusals := l.lower.Policy(d.Object, p)
 		refusals = append(refusals, l.verdicts(p)...)
 		if p.Kind == policy.Admission && len(refusals) == 0 {
-			refusals = append(refusals, l.refusedPatches(natives)...)
+			refusals = append(l.refusedPatches(natives), l.refusedNatives(natives)...)
 		}
 		refusals = append(refusals, refuseTaken(set, p.Kind == policy.Admission, natives)...)
 		for _, r := range refusals {
@@ -224,6 +226,20 @@ func (l *lowering) refusedPatches(natives []map[string]any) (all []lower.Refusal
 	}
 	for _, d := range found {
 		all = append(all, lower.Refusal{Field: d.Field, Reason: "kube-apiserver denies requests for it: " + d.Message})
+	}
+	return all
+}
+
+// refusedNatives refuses what kube-apiserver would not store, such as an audit annotation that is always null behind a
+// guard.
+func (l *lowering) refusedNatives(natives []map[string]any) (all []lower.Refusal) {
+	made := manifest.NewBundle(manifest.DocumentsOf(natives)...)
+	engine, err := celgate.New(&made.Set, celgate.Options{KubeVersion: orNewest(l.kubeVersion)})
+	if err != nil {
+		return []lower.Refusal{{Field: "spec", Reason: err.Error()}}
+	}
+	for _, r := range engine.Rejected() {
+		all = append(all, lower.Refusal{Field: "spec", Reason: "kube-apiserver refuses the native form: " + r.Status.Message})
 	}
 	return all
 }
