@@ -20,6 +20,7 @@ import (
 type hook struct {
 	*compile.Program
 	phase    policy.Phase
+	template bool // it judges the templates of Pods in workloads
 	criteria *match.Criteria
 	param    *schema.Resource   // nil without paramKind
 	defaults map[string]any     // of a policy with default params: these, as the server would hold them

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 
 	"github.com/celgate/celgate/explain"
+	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/match"
 	"github.com/celgate/celgate/policy"
 )
@@ -44,7 +46,7 @@ func (r *matcher) begin(
 func (r *matcher) invocations(phase policy.Phase) iter.Seq2[invocation, *configurationError] {
 	return func(yield func(invocation, *configurationError) bool) {
 		for _, h := range r.candidates(phase) {
-			m, err := h.criteria.Match(&r.attributes, r.world)
+			m, err := h.criteria.Match(r.attributesFor(h), r.world)
 			if err == nil && m.Matched {
 				err = h.err
 			}
@@ -67,14 +69,30 @@ func (r *matcher) invocations(phase policy.Phase) iter.Seq2[invocation, *configu
 	}
 }
 
+// attributesFor are those of the request for a policy. One about templates selects by the labels of the template.
+func (r *matcher) attributesFor(h *hook) *match.Attributes {
+	if !h.template {
+		return &r.attributes
+	}
+	a := r.attributes
+	a.Object, a.OldObject = templateOf(a.Object, a.Kind), templateOf(a.OldObject, a.Kind)
+	return &a
+}
+
 // candidates are the policies that may be for the request; who listens is told about all others too.
 func (r *matcher) candidates(phase policy.Phase) []*hook {
+	known := r.known.of(phase).hooks
 	if !r.tells() {
-		return r.known.of(phase).hooks
+		return known
+	}
+	templates := map[*compile.Program]bool{} // of policies that judge the template in the object
+	for _, h := range known {
+		templates[h.Program] = templates[h.Program] || h.template
 	}
 	var all []*hook
 	for _, h := range r.index.hooks {
-		if h.phase == phase && (h.Static || !r.known.onlyStatic) {
+		if h.phase == phase && (h.Static || !r.known.onlyStatic) &&
+			(slices.Contains(known, h) || !h.template && !templates[h.Program]) {
 			all = append(all, h)
 		}
 	}
@@ -83,7 +101,7 @@ func (r *matcher) candidates(phase policy.Phase) []*hook {
 
 func (r *matcher) bindingInvocations(h *hook, b *compiledBinding, m match.Result,
 	yield func(invocation, *configurationError) bool) bool {
-	bm, err := b.criteria.Match(&r.attributes, r.world)
+	bm, err := b.criteria.Match(r.attributesFor(h), r.world)
 	r.tellMatch(h, b, bm, err)
 	if err == nil && !bm.Matched {
 		return true

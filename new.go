@@ -205,6 +205,11 @@ func (e *Engine) enforce(p *policy.Policy, bindings []*compiledBinding) error {
 			e.index.hooks = append(e.index.hooks, &in)
 		}
 	}
+	if p.OfTemplates() {
+		if of := h.ofTemplates(); of != nil {
+			e.index.hooks = append(e.index.hooks, of)
+		}
+	}
 	return nil
 }
 

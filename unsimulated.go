@@ -20,8 +20,6 @@ func (r *run) finish() *Decision {
 	return decision
 }
 
-var podKind = schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
-
 // noteMadeUp adds the notes about made-up values to the decision.
 func (r *run) noteMadeUp() {
 	var made map[string]bool

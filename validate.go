@@ -6,6 +6,7 @@ import (
 
 	"github.com/celgate/celgate/internal/eval"
 	"github.com/celgate/celgate/internal/quirks"
+	"github.com/celgate/celgate/internal/scope"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -75,6 +76,9 @@ func (r *run) validateOn(v *versioned, in *invocation, published *annotations) (
 	if in.hook.Kind == policy.Admission {
 		inputs.Type, inputs.Binding = r.engine.types.Type(v.kind), in.binding.Binding
 	}
+	if in.hook.template && !r.showTemplate(&inputs, v) {
+		return false, false
+	}
 	if len(in.hook.MatchConditions) > 0 {
 		matching := inputs
 		matching.Request = r.request(r.attributes.Resource, in.kind)
@@ -83,7 +87,7 @@ func (r *run) validateOn(v *versioned, in *invocation, published *annotations) (
 		r.spend(in, OfMatchConditions, conditions.Cost)
 		if conditions.Err != nil {
 			r.violation(in, eval.Outcome{Verdict: eval.Error, Message: conditions.Err.Error(), Err: conditions.Err},
-				in.binding.ActionsOnError(nil))
+				in.actionsOn(nil, true))
 		}
 		if !conditions.Matched {
 			return false, conditions.Err != nil
@@ -104,12 +108,12 @@ func (r *run) validateOn(v *versioned, in *invocation, published *annotations) (
 		switch o := &result.Outcomes[i]; o.Verdict {
 		case eval.Deny:
 			failed = true
-			r.violation(in, *o, in.binding.ActionsOn(&in.hook.Policy.Validations[o.Index]))
+			r.violation(in, *o, in.actionsOn(&in.hook.Policy.Validations[o.Index], false))
 		case eval.Error:
 			failed = true
 			rule := in.hook.rule(o)
 			if in.hook.FailurePolicyOf(rule) == policy.Fail {
-				r.violation(in, *o, in.binding.ActionsOnError(rule))
+				r.violation(in, *o, in.actionsOn(rule, true))
 			}
 		}
 	}
@@ -132,6 +136,33 @@ func (r *run) validateOn(v *versioned, in *invocation, published *annotations) (
 		}
 	}
 	return true, failed
+}
+
+// showTemplate makes values show the template of the object in place of it. False says that there is none.
+func (r *run) showTemplate(values *eval.Inputs, v *versioned) bool {
+	at, _ := scope.TemplateOf(v.kind.Group, v.kind.Kind)
+	values.Place, values.Type = at.Path, r.engine.types.Type(podKind)
+	object, old := templateOf(v.object, v.kind), templateOf(v.oldObject, v.kind)
+	values.Object, values.OldObject = nil, nil
+	if object != nil {
+		values.Object = inForm(object, values.Type, v.form)
+	}
+	if old != nil {
+		values.OldObject = inForm(old, values.Type, v.form)
+	}
+	return object != nil || v.object == nil && old != nil
+}
+
+// actionsOn returns what becomes of a rule that fails in an invocation, or that cannot be evaluated.
+func (in *invocation) actionsOn(rule *policy.Validation, isError bool) []policy.Action {
+	actions := in.binding.ActionsOnError
+	if !isError {
+		actions = in.binding.ActionsOn
+	}
+	if in.hook.template {
+		return in.hook.OnTemplates(actions(rule))
+	}
+	return actions(rule)
 }
 
 // annotations collects the audit annotations of one policy over its bindings and params.

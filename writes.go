@@ -68,7 +68,8 @@ func (e *Engine) WriteErrors(w compile.Written) field.ErrorList {
 	}
 	errs := w.Errors(e.envs, e.knowsStatic())
 	if len(errs) == 0 && w.Policy != nil {
-		errs = slices.Concat(e.typeErrors(w), sequence.Vacuous(e.envs, w.Policy), e.defaultParamErrors(w))
+		errs = slices.Concat(e.typeErrors(w), sequence.Vacuous(e.envs, w.Policy), e.defaultParamErrors(w),
+			e.templateErrors(w.Policy))
 	}
 	return errs
 }

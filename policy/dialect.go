@@ -45,6 +45,10 @@ func (c converter) admission(in *dialect.AdmissionPolicy) *Policy {
 			PolicyName: p.Name, places: c.places}
 		p.Singleton.act(in.Spec.MutationActions, in.Spec.ValidationActions)
 	}
+	p.Templates, p.TemplateEnforcement = in.Spec.Templates, in.Spec.TemplateEnforcement
+	if p.templated = p.TemplateEnforcement != ""; len(p.Templates) > 0 && !p.templated {
+		p.TemplateEnforcement = Warn
+	}
 	p.acts = in.Spec.MutationActions != nil || in.Spec.ValidationActions != nil
 	return p
 }
@@ -433,6 +437,7 @@ func (v *validator) admission(p *Policy, spec *field.Path) {
 	v.defaultParams(p, spec)
 	v.bindable(p, spec.Child("bindable"))
 	v.ownValidations(p, spec)
+	v.templates(p, spec)
 	v.singleton(p, spec)
 	if p.Validates() {
 		v.validating(p, spec)

@@ -213,8 +213,12 @@ type Policy struct {
 
 	Combine string // how many bindings a request has to satisfy; empty: All
 
+	Templates           []string // what rules are also for: TemplatesOfPods
+	TemplateEnforcement Action   // the strongest action about a template; without Templates empty
+
 	MaxPasses int // how often mutations may run in one request; 0: twice, as all others
 
+	templated   bool // TemplateEnforcement was written
 	acts        bool // actions were written, which only singleton policies have
 	emptyPasses bool // MaxPasses was written, as 0, which only the write-time rules tell from none
 

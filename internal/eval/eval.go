@@ -43,6 +43,8 @@ type Inputs struct {
 	Type *shape.Type // of the object, where a scope needs it; nil: not known
 	Kind *Kind       // of the object, where objects.apply needs it; nil: not known
 
+	Place string // of the object in what was requested, if it is a template there, such as spec.template; else empty
+
 	Binding *policy.Binding // that says which validations are evaluated; nil: all are
 	Each    *Each           // the item that a mutation is made for; nil: none
 

@@ -73,15 +73,24 @@ type Scoped struct {
 	named   []ref.Val // keys and indexes, in the order of the names of the path
 	names   []string  // of named
 	old     *oldValues
-	text    string // of Path, once it was asked for
+	text    string // of Field, once it was asked for
+	place   string // of the object in what was requested; empty: it is that
 }
 
 // Field is the path of the value.
 func (s *Scoped) Field() string {
 	if s.text == "" {
-		s.text = s.Path.String()
+		s.text = inPlace(s.place, s.Path.String())
 	}
 	return s.text
+}
+
+// inPlace is a path in an object as one in what the object is at a place of.
+func inPlace(place, path string) string {
+	if place == "" {
+		return path
+	}
+	return place + "." + path
 }
 
 // tree is the value with what makes values of what is in it; nil if there is nothing in it.

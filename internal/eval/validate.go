@@ -181,6 +181,9 @@ func (v *Validator) Validate(ctx context.Context, prog *compile.Program, in *Inp
 	}
 	for i := range v.outcomes {
 		o := &v.outcomes[i]
+		if o.Scope == "" && o.failed() {
+			o.Scope = in.Place
+		}
 		switch {
 		case o.Verdict == Error:
 		case messageErr != nil:
@@ -288,7 +291,7 @@ func (v *Validator) evaluateScoped(prog *compile.Program, i int, left int64) (in
 	var ends error
 	failed := 0
 	err := Walk(within, a.Object, a.OldObject, a.Type, func(at *Scoped) error {
-		a.scoped = at
+		a.scoped, at.place = at, a.Place
 		var r Result
 		if r, left, ends = a.evaluate(e, left-1); ends != nil {
 			return ends
@@ -317,8 +320,9 @@ func (v *Validator) evaluateScoped(prog *compile.Program, i int, left int64) (in
 	case ends != nil:
 		return 0, ends
 	case errors.Is(err, errFailing):
-		v.add(Outcome{Expression: e, Index: i, Verdict: Deny, Scope: within.Text,
-			Message: fmt.Sprintf("%s: more than %d values fail", within.Text, maxScopeFailing),
+		field := inPlace(a.Place, within.Text)
+		v.add(Outcome{Expression: e, Index: i, Verdict: Deny, Scope: field,
+			Message: fmt.Sprintf("%s: more than %d values fail", field, maxScopeFailing),
 			Reason:  cmp.Or(prog.Policy.Validations[i].Reason, metav1.StatusReasonInvalid)}, nil)
 	case err != nil:
 		o := Outcome{Expression: e, Index: i}

@@ -213,10 +213,9 @@ func (f *finder) expression(e policy.Expr, whole bool) bool {
 }
 
 func (f *finder) matches(operation string) bool {
-	return f.policy.MatchConstraints != nil &&
-		slices.ContainsFunc(f.policy.MatchConstraints.ResourceRules, func(r policy.Rule) bool {
-			return slices.Contains(r.Operations, operation) || slices.Contains(r.Operations, "*")
-		})
+	return slices.ContainsFunc(f.policy.Rules(), func(r policy.Rule) bool {
+		return slices.Contains(r.Operations, operation) || slices.Contains(r.Operations, "*")
+	})
 }
 
 // read returns what an expression and the variables in it use; false if it cannot be parsed. The name is that of the

@@ -170,7 +170,7 @@ func (t Target) webhook(policies []*policy.Policy, phase Phase, fp policy.Failur
 	w["namespaceSelector"] = asTree(namespaces)
 	if s := commonSelector(policies, func(m *policy.MatchResources) *metav1.LabelSelector {
 		return m.ObjectSelector
-	}); s != nil {
+	}); s != nil && !slices.ContainsFunc(policies, (*policy.Policy).OfTemplates) { // which is for the labels of templates
 		w["objectSelector"] = asTree(s)
 	}
 	return w
@@ -225,7 +225,7 @@ func commonSelector(
 func union(policies []*policy.Policy, phase Phase) []policy.Rule {
 	distinct := map[string]policy.Rule{}
 	for _, p := range policies {
-		for _, r := range p.MatchConstraints.ResourceRules {
+		for _, r := range rulesOf(p, phase) {
 			r.ResourceNames = nil
 			if phase == Mutating && p.Validates() {
 				if r.Operations = withoutDelete(r.Operations); len(r.Operations) == 0 {
@@ -255,6 +255,14 @@ func union(policies []*policy.Policy, phase Phase) []policy.Rule {
 		}
 	}
 	return rules
+}
+
+// rulesOf are the rules of the requests of a phase that a policy is for.
+func rulesOf(p *policy.Policy, phase Phase) []policy.Rule {
+	if phase == Mutating { // no mutation is for templates
+		return p.MatchConstraints.ResourceRules
+	}
+	return p.Rules()
 }
 
 func withoutDelete(operations []string) []string {

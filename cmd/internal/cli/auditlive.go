@@ -96,10 +96,7 @@ func (s *stocktaking) subjects(ctx context.Context, of *auditor) iter.Seq[subjec
 func (s *stocktaking) tellUnknown(ctx context.Context, of *auditor) {
 	seen := map[schema.GroupVersionResource]bool{}
 	for _, p := range of.force.Policies {
-		if p.MatchConstraints == nil {
-			continue
-		}
-		for _, rule := range p.MatchConstraints.ResourceRules {
+		for _, rule := range p.Rules() {
 			for resource := range namedResources(rule) {
 				if seen[resource] || of.world.types.Resource(resource) != nil || ctx.Err() != nil {
 					continue

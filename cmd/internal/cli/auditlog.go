@@ -291,14 +291,13 @@ func (r *replaying) learn(event *requests.Event, key objectKey, resource *schema
 
 // names reports that a rule of a policy names a resource, in whatever version.
 func names(p *policy.Policy, resource schema.GroupVersionResource) bool {
-	return p.MatchConstraints != nil &&
-		slices.ContainsFunc(p.MatchConstraints.ResourceRules, func(rule policy.Rule) bool {
-			return (slices.Contains(rule.APIGroups, "*") || slices.Contains(rule.APIGroups, resource.Group)) &&
-				slices.ContainsFunc(rule.Resources, func(name string) bool {
-					name, _, _ = strings.Cut(name, "/")
-					return name == "*" || name == resource.Resource
-				})
-		})
+	return slices.ContainsFunc(p.Rules(), func(rule policy.Rule) bool {
+		return (slices.Contains(rule.APIGroups, "*") || slices.Contains(rule.APIGroups, resource.Group)) &&
+			slices.ContainsFunc(rule.Resources, func(name string) bool {
+				name, _, _ = strings.Cut(name, "/")
+				return name == "*" || name == resource.Resource
+			})
+	})
 }
 
 // compares reports that a policy that may be for a resource looks at the object before a request, or at its labels.

@@ -586,7 +586,7 @@ func (x *diffing) sayUnasked(sides ...*side) {
 				continue
 			}
 			asked := false
-			for _, r := range p.MatchConstraints.ResourceRules {
+			for _, r := range p.Rules() {
 				asked = asked ||
 					slices.ContainsFunc(r.Operations, func(op string) bool { return op != "DELETE" && op != "CONNECT" })
 			}

@@ -233,10 +233,7 @@ func mayMatch(set *policy.Set, kind apischema.GroupVersionKind) bool {
 	plural, singular := meta.UnsafeGuessKindToResource(kind)
 	usual := []string{"*", "*/*", plural.Resource, singular.Resource}
 	for _, p := range set.Policies {
-		if p.MatchConstraints == nil {
-			continue
-		}
-		for _, r := range p.MatchConstraints.ResourceRules {
+		for _, r := range p.Rules() {
 			switch {
 			// a version that is not named may be an equivalent of one that is
 			case slices.Contains(r.APIGroups, kind.Group):

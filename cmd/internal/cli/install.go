@@ -275,10 +275,7 @@ func (i *installing) matchUnknown(of *auditor, rights grants) error {
 	}
 	all := false
 	for _, p := range of.force.Policies {
-		if p.MatchConstraints == nil {
-			continue
-		}
-		for _, rule := range p.MatchConstraints.ResourceRules {
+		for _, rule := range p.Rules() {
 			if !slices.ContainsFunc(of.asks, func(op celgate.Operation) bool {
 				return slices.Contains(rule.Operations, string(op)) || slices.Contains(rule.Operations, "*")
 			}) {

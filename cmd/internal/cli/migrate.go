@@ -267,10 +267,9 @@ func (w *world) canMatch(r *schema.Resource) bool {
 		return slices.ContainsFunc(list, func(s string) bool { return s == name || s == "*" || s == "*/*" })
 	}
 	return slices.ContainsFunc(w.set.Policies, func(p *policy.Policy) bool {
-		return p.MatchConstraints != nil &&
-			slices.ContainsFunc(p.MatchConstraints.ResourceRules, func(rule policy.Rule) bool {
-				return has(rule.APIGroups, r.Group) && has(rule.Resources, r.Resource)
-			})
+		return slices.ContainsFunc(p.Rules(), func(rule policy.Rule) bool {
+			return has(rule.APIGroups, r.Group) && has(rule.Resources, r.Resource)
+		})
 	})
 }
 

@@ -117,14 +117,13 @@ func (e *exporting) definitions(ctx context.Context) ([]map[string]any, error) {
 					return true
 				}
 			}
-			return p.MatchConstraints != nil &&
-				slices.ContainsFunc(p.MatchConstraints.ResourceRules, func(r policy.Rule) bool {
-					return (slices.Contains(r.APIGroups, "*") || slices.Contains(r.APIGroups, group)) &&
-						slices.ContainsFunc(r.Resources, func(name string) bool {
-							resource, _, _ := strings.Cut(name, "/")
-							return resource == "*" || resource == plural
-						})
-				})
+			return slices.ContainsFunc(p.Rules(), func(r policy.Rule) bool {
+				return (slices.Contains(r.APIGroups, "*") || slices.Contains(r.APIGroups, group)) &&
+					slices.ContainsFunc(r.Resources, func(name string) bool {
+						resource, _, _ := strings.Cut(name, "/")
+						return resource == "*" || resource == plural
+					})
+			})
 		})
 	}), err
 }

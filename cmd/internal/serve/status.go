@@ -175,7 +175,7 @@ func exempt(p *policy.Policy) bool {
 	if p.MatchConstraints == nil {
 		return false
 	}
-	return !slices.ContainsFunc(p.MatchConstraints.ResourceRules, func(r policy.Rule) bool {
+	return !slices.ContainsFunc(p.Rules(), func(r policy.Rule) bool {
 		return slices.ContainsFunc(r.APIGroups, func(group string) bool {
 			switch group {
 			case policy.OwnGroup,

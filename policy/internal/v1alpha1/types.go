@@ -115,6 +115,18 @@ type AdmissionPolicySpec struct {
 	//crd:enum All Any
 	Combine string `json:"combine,omitempty"`
 
+	// What the rules are for beside the objects of matchConstraints: pods, the templates of Pods in workloads, wherever
+	// the policy is for Pods. Expressions see a template as if it were the Pod; the metadata of a template has labels
+	// and annotations.
+	//
+	//crd:enum pods
+	Templates []string `json:"templates,omitempty"`
+
+	// The strongest that a binding may do where a template fails: Deny, Warn (the default) or Audit.
+	//
+	//crd:enum Deny Warn Audit
+	TemplateEnforcement admissionv1.ValidationAction `json:"templateEnforcement,omitempty"`
+
 	// The audit annotations that a request gets.
 	AuditAnnotations []admissionv1.AuditAnnotation `json:"auditAnnotations,omitempty"`
 
