@@ -23,7 +23,7 @@ import (
 )
 
 var (
-	comparisons = flag.Int("comparisons", 2000, "how many answers of generated policies to compare with those of their native forms")
+	comparisons = flag.Int("comparisons", 800, "how many answers of generated policies to compare with those of their native forms")
 	seed        = flag.Uint64("seed", 1, "of the generated policies")
 )
 
