@@ -206,7 +206,7 @@ func (e *Engine) enforce(p *policy.Policy, bindings []*compiledBinding) error {
 		}
 	}
 	if p.OfTemplates() {
-		if of := h.ofTemplates(); of != nil {
+		if of := h.templateHook(); of != nil {
 			e.index.hooks = append(e.index.hooks, of)
 		}
 	}

@@ -16,9 +16,9 @@ import (
 
 var podKind = schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
 
-// ofTemplates returns the hook of a policy about Pods that judges the templates of workloads; nil if no binding is for
+// templateHook returns the hook of a policy about Pods that judges the templates of workloads; nil if no binding is for
 // these.
-func (h hook) ofTemplates() *hook {
+func (h hook) templateHook() *hook {
 	constraints, ok := h.MatchConstraints.Templates()
 	if !ok {
 		return nil
@@ -56,10 +56,10 @@ var noTemplate = func() (all []effects.Path) {
 	for _, root := range []string{"object", "oldObject"} {
 		for _, steps := range [][]string{{"status"}, {"apiVersion"}, {"kind"}, {"metadata", "name"}, {"metadata", "generateName"},
 			{"metadata", "namespace"}, {"metadata", "uid"}, {"metadata", "ownerReferences"}} {
-			all = append(all, effects.At(root, steps...))
+			all = append(all, effects.NewPath(root, steps...))
 		}
 	}
-	return append(all, effects.At("request", "name"))
+	return append(all, effects.NewPath("request", "name"))
 }()
 
 // templateErrors refuses expressions of a policy about templates that read what no template has, without asking whether
@@ -82,7 +82,7 @@ func (e *Engine) templateErrors(p *policy.Policy) (errs field.ErrorList) {
 		if len(issues.Errors()) > 0 {
 			continue // as others say
 		}
-		for _, read := range effects.Of(parsed.NativeRep().Expr(), nil).List {
+		for _, read := range effects.ReadsOf(parsed.NativeRep().Expr(), nil).List {
 			i := slices.IndexFunc(noTemplate, func(p effects.Path) bool { return p.Contains(read.Path) })
 			if i >= 0 && !read.Test && !read.Safe {
 				errs = append(errs, &field.Error{Type: field.ErrorTypeInvalid, Field: x.Field, BadValue: x.Src,

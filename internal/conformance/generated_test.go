@@ -204,14 +204,14 @@ var (
 	failed   = regexp.MustCompile(`(?s)expression '(.*)' resulted in error: `)
 )
 
-// written is a text of a native policy as the dialect has it.
-func written(text string) string {
+// rewrite is a text of a native policy as the dialect has it.
+func rewrite(text string) string {
 	text = nativePolicy.ReplaceAllString(text, "P '$2'")
-	return unfolded(nativeBinding.ReplaceAllString(text, "with binding '$1'"))
+	return unfold(nativeBinding.ReplaceAllString(text, "with binding '$1'"))
 }
 
-// unfolded is the text of an error with the expression as it was written, in place of the lowered one.
-func unfolded(text string) string {
+// unfold is the text of an error with the expression as it was written, in place of the lowered one.
+func unfold(text string) string {
 	return failed.ReplaceAllStringFunc(text, func(part string) string {
 		src := failed.FindStringSubmatch(part)[1]
 		if m := folded.FindStringSubmatch(src); m != nil {
@@ -229,19 +229,19 @@ func tell(t *testing.T, d *celgate.Decision) told {
 	t.Helper()
 	out := told{Allowed: d.Allowed, Annotations: map[string]string{}}
 	for _, text := range d.WarningTexts() {
-		out.Warnings = append(out.Warnings, written(text))
+		out.Warnings = append(out.Warnings, rewrite(text))
 	}
 	slices.Sort(out.Warnings)
 	out.Warnings = slices.Compact(out.Warnings) // of one text a client gets one
 	if !d.Allowed {
-		out.Status = fmt.Sprintf("%d %s %s", d.Status.Code, d.Status.Reason, written(d.Status.Message))
+		out.Status = fmt.Sprintf("%d %s %s", d.Status.Code, d.Status.Reason, rewrite(d.Status.Message))
 		for _, c := range d.Status.Details.Causes {
-			out.Status += "; " + written(c.Message)
+			out.Status += "; " + rewrite(c.Message)
 		}
 	}
 	for _, v := range d.Violations {
 		if slices.Contains(v.Actions, policy.Deny) {
-			out.Denials = append(out.Denials, written(v.Message))
+			out.Denials = append(out.Denials, rewrite(v.Message))
 		}
 	}
 	for key, value := range d.AuditAnnotations {
@@ -262,7 +262,7 @@ func tell(t *testing.T, d *celgate.Decision) told {
 			slices.Sort(f.ValidationActions)
 			f.Policy, _, _ = strings.Cut(f.Policy, "-")
 			f.Binding, _, _ = strings.Cut(f.Binding, "-")
-			out.Audited = append(out.Audited, fmt.Sprint(f.Policy, f.Binding, f.ValidationActions, written(f.Message)))
+			out.Audited = append(out.Audited, fmt.Sprint(f.Policy, f.Binding, f.ValidationActions, rewrite(f.Message)))
 		}
 	}
 	slices.Sort(out.Audited)

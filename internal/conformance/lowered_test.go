@@ -18,16 +18,16 @@ import (
 	"github.com/celgate/celgate/schema/builtin"
 )
 
-// authored is what was recorded of native policies with the names that the policies and bindings have in the dialect, by
+// restate is what was recorded of native policies with the names that the policies and bindings have in the dialect, by
 // native name, and with the expressions that the author wrote.
-func authored(t *testing.T, recorded *Want, names map[string]string) *Want {
+func restate(t *testing.T, recorded *Want, names map[string]string) *Want {
 	t.Helper()
 	w := *recorded
 	rename := func(text string) string {
 		for native, name := range names {
 			text = strings.ReplaceAll(text, "'"+native+"'", "'"+name+"'")
 		}
-		return unfolded(text)
+		return unfold(text)
 	}
 	if w.Status != nil {
 		w.Status = w.Status.DeepCopy()
@@ -48,13 +48,13 @@ func authored(t *testing.T, recorded *Want, names map[string]string) *Want {
 		if name, ok := names[policyName]; ok {
 			policyName = name
 		}
-		w.AuditAnnotations[policyName+"/"+key] = unindexed(t, value, names)
+		w.AuditAnnotations[policyName+"/"+key] = dropIndexes(t, value, names)
 	}
 	return &w
 }
 
-// unindexed is the value of an audit annotation; if it is about failures, without what a rule is called in its policy.
-func unindexed(t *testing.T, value string, names map[string]string) string {
+// dropIndexes is the value of an audit annotation; if it is about failures, without what a rule is called in its policy.
+func dropIndexes(t *testing.T, value string, names map[string]string) string {
 	t.Helper()
 	var failures []map[string]any
 	if json.Unmarshal([]byte(value), &failures) != nil {
@@ -68,7 +68,7 @@ func unindexed(t *testing.T, value string, names map[string]string) string {
 				f[member] = name
 			}
 		}
-		f["message"] = unfolded(fmt.Sprint(f["message"]))
+		f["message"] = unfold(fmt.Sprint(f["message"]))
 	}
 	slices.SortFunc(failures, func(a, b map[string]any) int { return cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 	text, err := json.Marshal(failures)
@@ -145,12 +145,12 @@ func TestLowered(t *testing.T) {
 			if turned.Want, err = wantedOfDialect(c.Want); err != nil {
 				t.Fatal(err)
 			}
-			turned.Want = authored(t, turned.Want, names)
+			turned.Want = restate(t, turned.Want, names)
 			got, err := Replay(t.Context(), &turned)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := Compare(turned.Want, authored(t, got, nil)); diff != "" {
+			if diff := Compare(turned.Want, restate(t, got, nil)); diff != "" {
 				t.Error("- recorded + dialect\n" + diff)
 			}
 		})

@@ -80,13 +80,13 @@ type Scoped struct {
 // Field is the path of the value.
 func (s *Scoped) Field() string {
 	if s.text == "" {
-		s.text = inPlace(s.place, s.Path.String())
+		s.text = joinPlace(s.place, s.Path.String())
 	}
 	return s.text
 }
 
-// inPlace is a path in an object as one in what the object is at a place of.
-func inPlace(place, path string) string {
+// joinPlace is a path in an object as one in what the object is at a place of.
+func joinPlace(place, path string) string {
 	if place == "" {
 		return path
 	}

@@ -181,7 +181,7 @@ func (v *Validator) Validate(ctx context.Context, prog *compile.Program, in *Inp
 	}
 	for i := range v.outcomes {
 		o := &v.outcomes[i]
-		if o.Scope == "" && o.failed() {
+		if o.Scope == "" && o.hasFailed() {
 			o.Scope = in.Place
 		}
 		switch {
@@ -320,7 +320,7 @@ func (v *Validator) evaluateScoped(prog *compile.Program, i int, left int64) (in
 	case ends != nil:
 		return 0, ends
 	case errors.Is(err, errFailing):
-		field := inPlace(a.Place, within.Text)
+		field := joinPlace(a.Place, within.Text)
 		v.add(Outcome{Expression: e, Index: i, Verdict: Deny, Scope: field,
 			Message: fmt.Sprintf("%s: more than %d values fail", field, maxScopeFailing),
 			Reason:  cmp.Or(prog.Policy.Validations[i].Reason, metav1.StatusReasonInvalid)}, nil)

@@ -60,8 +60,8 @@ func (l *Lowering) judge(p *policy.Policy) *total.Judge {
 	return j
 }
 
-// sure reports that an expression of a policy is true or false for every request.
-func (l *Lowering) sure(p *policy.Policy, x policy.Expr) bool {
+// isSure reports that an expression of a policy is true or false for every request.
+func (l *Lowering) isSure(p *policy.Policy, x policy.Expr) bool {
 	j := l.judge(p)
 	return j != nil && j.Bool(x)
 }
@@ -308,7 +308,7 @@ func (u use) spec(of map[string]any, b *policy.Binding) map[string]any {
 		of["validationActions"] = actions
 	}
 	if ref, ok := of["paramRef"].(map[string]any); ok && u.allow {
-		of["paramRef"] = with(ref, "parameterNotFoundAction", string(policy.NotFoundAllow))
+		of["paramRef"] = setMember(ref, "parameterNotFoundAction", string(policy.NotFoundAllow))
 	}
 	return of
 }

@@ -71,7 +71,7 @@ func (l *Lowering) split(p *policy.Policy) *split {
 			continue
 		}
 		for _, u := range made.uses {
-			u.part = s.shared(u.part)
+			u.part = s.addPart(u.part)
 			u.ending = s.ending(u.part)
 			s.uses[made.binding] = append(s.uses[made.binding], u)
 		}
@@ -82,13 +82,13 @@ func (l *Lowering) split(p *policy.Policy) *split {
 // judge finds out which rules and match conditions cannot fail.
 func (s *split) judge() {
 	for i, x := range s.Validations {
-		s.sure[i] = x.Scope.IsZero() && s.l.sure(s.Policy, x.Expr)
+		s.sure[i] = x.Scope.IsZero() && s.l.isSure(s.Policy, x.Expr)
 	}
-	s.matches = !slices.ContainsFunc(s.MatchConditions, func(c policy.NamedExpr) bool { return !s.l.sure(s.Policy, c.Expr) })
+	s.matches = !slices.ContainsFunc(s.MatchConditions, func(c policy.NamedExpr) bool { return !s.l.isSure(s.Policy, c.Expr) })
 }
 
-// shared returns the part of the policy that is equal to one of a binding.
-func (s *split) shared(p *part) *part {
+// addPart returns the part of the policy that is equal to one of a binding.
+func (s *split) addPart(p *part) *part {
 	for _, known := range s.parts {
 		if known.equal(p) {
 			return known
@@ -118,7 +118,7 @@ func (s *split) combine(bindings []*policy.Binding) {
 	}
 	for i, a := range bindings {
 		for _, b := range bindings[:i] {
-			if !apart(a, b) && (s.ParamKind != nil || levelOf(a) != levelOf(b)) {
+			if !areApart(a, b) && (s.ParamKind != nil || levelOf(a) != levelOf(b)) {
 				s.refusals = append(s.refusals, Refusal{"spec.combine", fmt.Sprintf("kube-apiserver asks that all bindings are "+
 					"satisfied, and the bindings %s and %s may be for one request with other params or another level", b.Name, a.Name)})
 				return
@@ -134,8 +134,8 @@ func levelOf(b *policy.Binding) int {
 	return b.Enforcement.Level
 }
 
-// apart reports that no request is for both of two bindings, because they are for namespaces of other names.
-func apart(a, b *policy.Binding) bool {
+// areApart reports that no request is for both of two bindings, because they are for namespaces of other names.
+func areApart(a, b *policy.Binding) bool {
 	of, other := namesOf(a), namesOf(b)
 	return of != nil && other != nil && !slices.ContainsFunc(of, func(n string) bool { return slices.Contains(other, n) })
 }
@@ -204,7 +204,7 @@ func (s *split) plan(b *policy.Binding) *plan {
 	for i := range m.uses {
 		p := m.uses[i].part
 		for _, g := range m.guards {
-			if slices.ContainsFunc(p.rules, func(r int) bool { return s.behind(r, g) }) {
+			if slices.ContainsFunc(p.rules, func(r int) bool { return s.isBehind(r, g) }) {
 				p.guards = append(p.guards, g)
 			}
 		}
@@ -214,8 +214,8 @@ func (s *split) plan(b *policy.Binding) *plan {
 	return m
 }
 
-// behind reports that a rule is evaluated only where a guard is satisfied, both reached by a binding.
-func (s *split) behind(rule, guard int) bool {
+// isBehind reports that a rule is evaluated only where a guard is satisfied, both reached by a binding.
+func (s *split) isBehind(rule, guard int) bool {
 	return rule != guard && (!s.Validations[rule].Guard || rule > guard)
 }
 
@@ -306,7 +306,7 @@ func (s *split) checkGuards(m *plan) {
 		for _, r := range s.Turns() {
 			at, tells := m.erring[r]
 			own, told := m.erring[g]
-			if !tells || !s.behind(r, g) || told && at == own && onlyDenies(m.uses[at].actions) {
+			if !tells || !s.isBehind(r, g) || told && at == own && onlyDenies(m.uses[at].actions) {
 				continue
 			}
 			m.refuse("validationActions", "validation %s of policy %s is a guard that may fail, and kube-apiserver would tell of "+
@@ -417,8 +417,8 @@ func (s *split) spec(p *part, spec map[string]any) (map[string]any, []Refusal) {
 		var annotations []any
 		for i, item := range given {
 			a, _ := item.(map[string]any)
-			annotations = append(annotations, with(a, "valueExpression",
-				behind(p.guards, names, s.AuditAnnotations[i].ValueExpr.Src, `""`)))
+			annotations = append(annotations, setMember(a, "valueExpression",
+				guardExpr(p.guards, names, s.AuditAnnotations[i].ValueExpr.Src, `""`)))
 		}
 		of["auditAnnotations"] = annotations
 	}
@@ -432,16 +432,16 @@ func (s *split) rule(p *part, i int, written any, names map[int]string) (map[str
 	x := &s.Validations[i]
 	var guards []int
 	for _, g := range p.guards {
-		if s.behind(i, g) {
+		if s.isBehind(i, g) {
 			guards = append(guards, g)
 		}
 	}
 	src := x.Expr.Src
 	if p.onlyErrs {
-		src = grouped(src) + " ? true : true"
+		src = parenthesise(src) + " ? true : true"
 	}
 	if len(guards) > 0 {
-		src = behind(guards, names, src, "true")
+		src = guardExpr(guards, names, src, "true")
 	}
 	if src == x.Expr.Src {
 		return members, nil
@@ -478,24 +478,24 @@ func (s *split) guardNames(p *part) map[int]string {
 	return names
 }
 
-// behind is an expression that is evaluated only where guards are satisfied, and something else elsewhere.
-func behind(guards []int, names map[int]string, src, other string) string {
+// guardExpr is an expression that is evaluated only where guards are satisfied, and something else elsewhere.
+func guardExpr(guards []int, names map[int]string, src, other string) string {
 	var all []string
 	for _, g := range guards {
 		all = append(all, "variables."+names[g])
 	}
-	return strings.Join(all, " && ") + " ? " + grouped(src) + " : " + other
+	return strings.Join(all, " && ") + " ? " + parenthesise(src) + " : " + other
 }
 
-// grouped is an expression in parentheses. A comment goes to the end of its line.
-func grouped(src string) string {
+// parenthesise is an expression in parentheses. A comment goes to the end of its line.
+func parenthesise(src string) string {
 	if strings.Contains(src, "//") {
 		return "(" + src + "\n)"
 	}
 	return "(" + src + ")"
 }
 
-func with(members map[string]any, name string, value any) map[string]any {
+func setMember(members map[string]any, name string, value any) map[string]any {
 	out := without(members)
 	out[name] = value
 	return out

@@ -15,7 +15,7 @@ func (w *walk) call(c ast.CallExpr, known facts) (value, bool) {
 		if !ok || left.kind != boolean {
 			return value{}, false
 		}
-		right, ok := w.eval(c.Args()[1], known.with(holds(c.Args()[0], c.FunctionName() == operators.LogicalAnd)))
+		right, ok := w.eval(c.Args()[1], known.add(knownMembers(c.Args()[0], c.FunctionName() == operators.LogicalAnd)))
 		return right, ok && right.kind == boolean
 	case operators.Conditional:
 		return w.conditional(c.Args(), known)
@@ -52,15 +52,15 @@ func (w *walk) conditional(args []ast.Expr, known facts) (value, bool) {
 	if v, ok := w.eval(args[0], known); !ok || v.kind != boolean {
 		return value{}, false
 	}
-	a, ok := w.eval(args[1], known.with(holds(args[0], true)))
+	a, ok := w.eval(args[1], known.add(knownMembers(args[0], true)))
 	if !ok {
 		return value{}, false
 	}
-	b, ok := w.eval(args[2], known.with(holds(args[0], false)))
+	b, ok := w.eval(args[2], known.add(knownMembers(args[0], false)))
 	if !ok {
 		return value{}, false
 	}
-	return *joined(&a, &b), true
+	return *join(&a, &b), true
 }
 
 // optional is what is known of optional.none() and optional.of(v).
@@ -89,13 +89,13 @@ func function(c ast.CallExpr, args []value) (value, bool) {
 		return value{kind: boolean}, first.kind == last.kind && (first.kind == text || first.kind == integer)
 	case operators.Add:
 		if first.kind == listing && last.kind == listing {
-			return value{kind: listing, elem: joined(first.elem, last.elem)}, true
+			return value{kind: listing, elem: join(first.elem, last.elem)}, true
 		}
 		return aText, first.kind == text && last.kind == text
 	case operators.OptSelect, operators.OptIndex:
 		return optionalMember(c, first)
 	case "size":
-		return value{kind: integer}, sized(first)
+		return value{kind: integer}, hasSize(first)
 	case "string":
 		return aText, first.kind == text || first.kind == integer || first.kind == boolean
 	}
@@ -116,7 +116,7 @@ func optionalMember(c ast.CallExpr, on value) (value, bool) {
 	return value{kind: optional, elem: &member}, ok
 }
 
-func sized(v value) bool { return v.kind == text || v.kind == listing || v.kind == mapping }
+func hasSize(v value) bool { return v.kind == text || v.kind == listing || v.kind == mapping }
 
 // method is what is known of the value of a member function; the first argument is its target.
 func method(c ast.CallExpr, args []value) (value, bool) {
@@ -132,7 +132,7 @@ func method(c ast.CallExpr, args []value) (value, bool) {
 			if on.elem != nil && on.elem.kind == unknown {
 				return value{}, true
 			}
-			return *joined(on.elem, &rest[0]), true
+			return *join(on.elem, &rest[0]), true
 		}
 	case listing, mapping:
 		return value{kind: integer}, name == "size" && len(rest) == 0

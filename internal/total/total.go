@@ -32,15 +32,15 @@ func New(set *celenv.Set, p *policy.Policy) (*Judge, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Judge{env: env, variables: map[string]policy.Expr{}, whole: writes(p.MatchConstraints)}
+	j := &Judge{env: env, variables: map[string]policy.Expr{}, whole: onlyWrites(p.MatchConstraints)}
 	for _, v := range p.Variables {
 		j.variables[v.Name] = v.Expr
 	}
 	return j, nil
 }
 
-// writes reports that all requests are for writing an object, which has metadata.
-func writes(m *policy.MatchResources) bool {
+// onlyWrites reports that all requests are for writing an object, which has metadata.
+func onlyWrites(m *policy.MatchResources) bool {
 	return m != nil && len(m.ResourceRules) > 0 && !slices.ContainsFunc(m.ResourceRules, func(r policy.Rule) bool {
 		return slices.ContainsFunc(r.Operations, func(op string) bool { return op != "CREATE" && op != "UPDATE" })
 	})
@@ -104,7 +104,7 @@ const maxDepth = 32
 // facts are the members that are there, as paths, in a part of an expression.
 type facts map[string]bool
 
-func (f facts) with(more []string) facts {
+func (f facts) add(more []string) facts {
 	if len(more) == 0 {
 		return f
 	}
@@ -124,7 +124,7 @@ func (w *walk) eval(e ast.Expr, known facts) (value, bool) {
 	case ast.IdentKind:
 		return w.ident(e.AsIdent()), true
 	case ast.SelectKind:
-		return w.selected(e, known)
+		return w.selection(e, known)
 	case ast.ListKind:
 		return w.list(e, known)
 	case ast.MapKind:
@@ -166,7 +166,7 @@ func (w *walk) ident(name string) value {
 	return value{}
 }
 
-func (w *walk) selected(e ast.Expr, known facts) (value, bool) {
+func (w *walk) selection(e ast.Expr, known facts) (value, bool) {
 	s := e.AsSelect()
 	if on := s.Operand(); on.Kind() == ast.IdentKind && on.AsIdent() == "variables" {
 		return w.variable(s)
@@ -212,7 +212,7 @@ func (w *walk) list(e ast.Expr, known facts) (value, bool) {
 		if !ok {
 			return value{}, false
 		}
-		elem = joined(elem, &v)
+		elem = join(elem, &v)
 	}
 	return value{kind: listing, elem: elem}, true
 }
@@ -229,7 +229,7 @@ func (w *walk) object(e ast.Expr, known facts) (value, bool) {
 		if !ok {
 			return value{}, false
 		}
-		elem = joined(elem, &v)
+		elem = join(elem, &v)
 	}
 	return value{kind: mapping, elem: elem}, true
 }
@@ -257,7 +257,7 @@ func (w *walk) comprehension(c ast.ComprehensionExpr, known facts) (value, bool)
 	inner := *w
 	inner.names = map[string]value{}
 	maps.Copy(inner.names, w.names)
-	known = known.without(c.IterVar()) // which may be the name of something else outside
+	known = known.drop(c.IterVar()) // which may be the name of something else outside
 	inner.names[c.IterVar()], inner.names[c.AccuVar()] = item, result
 	if _, ok := inner.eval(c.LoopCondition(), known); !ok {
 		return value{}, false
@@ -267,15 +267,15 @@ func (w *walk) comprehension(c ast.ComprehensionExpr, known facts) (value, bool)
 		return value{}, false
 	}
 	if result.kind == listing {
-		result.elem = joined(result.elem, next.elem)
+		result.elem = join(result.elem, next.elem)
 		inner.names[c.AccuVar()] = result
 	}
 	delete(inner.names, c.IterVar())
 	return inner.eval(c.Result(), known)
 }
 
-// without leaves out what is known of a name.
-func (f facts) without(name string) facts {
+// drop leaves out what is known of a name.
+func (f facts) drop(name string) facts {
 	out := facts{}
 	for at := range f {
 		if root, _, _ := strings.Cut(at, separator); root != name {
@@ -285,8 +285,8 @@ func (f facts) without(name string) facts {
 	return out
 }
 
-// holds returns the members that are there where an expression is true, or false.
-func holds(e ast.Expr, is bool) []string {
+// knownMembers returns the members that are there where an expression is true, or false.
+func knownMembers(e ast.Expr, is bool) []string {
 	if e.Kind() == ast.SelectKind && e.AsSelect().IsTestOnly() {
 		if at := path(e); is && at != "" {
 			return []string{at}
@@ -299,14 +299,14 @@ func holds(e ast.Expr, is bool) []string {
 	c := e.AsCall()
 	switch c.FunctionName() {
 	case operators.LogicalNot:
-		return holds(c.Args()[0], !is)
+		return knownMembers(c.Args()[0], !is)
 	case operators.LogicalAnd:
 		if is {
-			return append(holds(c.Args()[0], true), holds(c.Args()[1], true)...)
+			return append(knownMembers(c.Args()[0], true), knownMembers(c.Args()[1], true)...)
 		}
 	case operators.LogicalOr:
 		if !is {
-			return append(holds(c.Args()[0], false), holds(c.Args()[1], false)...)
+			return append(knownMembers(c.Args()[0], false), knownMembers(c.Args()[1], false)...)
 		}
 	case operators.In:
 		if at := member(c.Args()[1], c.Args()[0]); is && at != "" {

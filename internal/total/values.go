@@ -44,8 +44,8 @@ func (v value) member(name string) (value, bool) {
 	return value{}, false
 }
 
-// joined is what is known of a value that is one of two; nil for none.
-func joined(a, b *value) *value {
+// join is what is known of a value that is one of two; nil for none.
+func join(a, b *value) *value {
 	switch {
 	case a == nil:
 		return b
@@ -54,7 +54,7 @@ func joined(a, b *value) *value {
 	case a.kind != b.kind || a.kind == record:
 		return &value{}
 	}
-	return &value{kind: a.kind, elem: joined(a.elem, b.elem)}
+	return &value{kind: a.kind, elem: join(a.elem, b.elem)}
 }
 
 // separator is between the steps of a path.
