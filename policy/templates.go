@@ -15,7 +15,9 @@ const TemplatesOfPods = "pods"
 func (p *Policy) OfTemplates() bool { return len(p.Templates) > 0 && p.Validates() }
 
 // OnTemplates returns what a binding of the policy does about a template where it would do actions about a Pod.
-func (p *Policy) OnTemplates(actions []Action) []Action { return atMost(actions, p.TemplateEnforcement) }
+func (p *Policy) OnTemplates(actions []Action) []Action {
+	return atMost(actions, p.TemplateEnforcement)
+}
 
 // Rules returns the resource rules of the requests that the policy is for: those that it has, and those for workloads
 // whose templates of Pods it judges.

@@ -94,7 +94,7 @@ func TestLowered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own, err := celenv.New("1.37", quirks.Of("1.37"))
+	own, err := celenv.New("1.37", quirks.SetOf("1.37"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,7 +92,7 @@ func lowered(t *testing.T, object map[string]any, kind string) ([]map[string]any
 	return lowering(t, set).Binding(object, b)
 }
 
-var natively = sync.OnceValues(func() (*celenv.Set, error) { return celenv.New("1.37", quirks.Of("1.37")) })
+var natively = sync.OnceValues(func() (*celenv.Set, error) { return celenv.New("1.37", quirks.SetOf("1.37")) })
 
 func lowering(t testing.TB, set *policy.Set) *lower.Lowering {
 	t.Helper()

@@ -224,7 +224,9 @@ func sameActions(a, b []policy.Action) bool {
 }
 
 // onlyDenies reports actions of which a request tells one violation, the first.
-func onlyDenies(actions []policy.Action) bool { return slices.Equal(actions, []policy.Action{policy.Deny}) }
+func onlyDenies(actions []policy.Action) bool {
+	return slices.Equal(actions, []policy.Action{policy.Deny})
+}
 
 // ofPolicy looks at errors that are none of a rule: of match conditions, and of params that are missing. The failurePolicy
 // of each part decides about them, and in the dialect that of the policy.

@@ -11,7 +11,7 @@ import (
 
 func judge(t *testing.T, operations ...string) *total.Judge {
 	t.Helper()
-	set, err := celenv.New("1.37", quirks.Of("1.37"))
+	set, err := celenv.New("1.37", quirks.SetOf("1.37"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -234,7 +234,7 @@ func (l *lowering) refusedPatches(natives []map[string]any) (all []lower.Refusal
 // guard.
 func (l *lowering) refusedNatives(natives []map[string]any) (all []lower.Refusal) {
 	made := manifest.NewBundle(manifest.DocumentsOf(natives)...)
-	engine, err := celgate.New(&made.Set, celgate.Options{KubeVersion: orNewest(l.kubeVersion)})
+	engine, err := celgate.New(&made.Set, celgate.Options{KubeVersion: minorOrNewest(l.kubeVersion)})
 	if err != nil {
 		return []lower.Refusal{{Field: "spec", Reason: err.Error()}}
 	}
