@@ -56,7 +56,7 @@ func (e *Engine) Validate(ctx context.Context, p *Prepared) (*Decision, error) {
 func (e *Engine) validating(ctx context.Context, req *Request, made []Change) (*Decision, error) {
 	known := e.index.entry(req)
 	if e.noneCanMatch(known, policy.PhaseValidation) {
-		return allowed(req), ctx.Err()
+		return newDecision(req), ctx.Err()
 	}
 	r := e.run(ctx, req, known)
 	r.made = made
@@ -85,7 +85,7 @@ func (e *Engine) mutating(ctx context.Context, p *Prepared) (d *Decision, shares
 	}
 	known := e.index.entry(req)
 	if e.noneCanMatch(known, policy.PhaseMutation) || req.Operation == Delete {
-		return allowed(req), p.sharesLabels, ctx.Err()
+		return newDecision(req), p.sharesLabels, ctx.Err()
 	}
 	r := e.runMutation(ctx, p, known)
 	if err := r.mutate(); err != nil {
@@ -99,16 +99,16 @@ func (e *Engine) mutating(ctx context.Context, p *Prepared) (d *Decision, shares
 func (e *Engine) noneCanMatch(known *indexEntry, phase policy.Phase) bool {
 	if known.exempt {
 		if e.told != nil {
-			e.told.tell(explain.Event{Op: explain.OpExempt, Kind: phase.Released(), Phase: phase})
+			e.told.tell(explain.Event{Op: explain.OpExempt, Kind: phase.ReleasedKind(), Phase: phase})
 		}
 		return true
 	}
-	return e.told == nil && len(known.of(phase).hooks) == 0
+	return e.told == nil && len(known.candidates(phase).hooks) == 0
 }
 
 // skip returns the decision about a request that the server allows without asking a policy.
 func skip(p *Prepared) *Decision {
-	d := allowed(&p.request)
-	d.say(Note{Message: p.unasked})
+	d := newDecision(&p.request)
+	d.addNote(Note{Message: p.unasked})
 	return d.send(p)
 }

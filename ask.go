@@ -100,7 +100,7 @@ func (q *Requester) Target(kind schema.GroupVersionKind, subresource string) (
 		if r := q.Types.ResourceFor(kind); r != nil && !r.NotServed {
 			return r, "", nil
 		}
-		return nil, "", q.unknown(kind)
+		return nil, "", q.unknownKindError(kind)
 	}
 	if !named {
 		if r := q.Types.ResourceFor(kind); r != nil && r.Subresource(sub) != nil {
@@ -159,8 +159,8 @@ func cmpBool(a, b bool) int {
 	return 1
 }
 
-// unknown says why objects of a kind cannot be sent to any resource.
-func (q *Requester) unknown(kind schema.GroupVersionKind) error {
+// unknownKindError says why objects of a kind cannot be sent to any resource.
+func (q *Requester) unknownKindError(kind schema.GroupVersionKind) error {
 	err := &ResourceError{Kind: kind, OfSubresource: q.Types.Type(kind) != nil}
 	for _, r := range q.Types.Resources() {
 		if r.Group == kind.Group && r.Kind == kind.Kind && !r.NotServed && !r.OffByDefault {
@@ -168,13 +168,13 @@ func (q *Requester) unknown(kind schema.GroupVersionKind) error {
 		}
 	}
 	if len(err.Served) == 0 && !err.OfSubresource {
-		err.Meant, err.Mistaken = q.meant(kind)
+		err.Meant, err.Mistaken = q.nearestKind(kind)
 	}
 	return err
 }
 
-// meant returns the kind that an unknown one is probably a mistake for, and whether it is surely one.
-func (q *Requester) meant(kind schema.GroupVersionKind) (near schema.GroupVersionKind, mistaken bool) {
+// nearestKind returns the kind that an unknown one is probably a mistake for, and whether it is surely one.
+func (q *Requester) nearestKind(kind schema.GroupVersionKind) (near schema.GroupVersionKind, mistaken bool) {
 	const formerly = "extensions" // a group of the server until 1.21
 	mistaken = kind.Group == formerly
 	least := len(kind.Kind)/4 + 1
@@ -187,7 +187,7 @@ func (q *Requester) meant(kind schema.GroupVersionKind) (near schema.GroupVersio
 		far := spell.Distance(r.Kind, kind.Kind)
 		switch {
 		case own:
-		case far == 0 && nearly(kind.Group, r.Group):
+		case far == 0 && isNearly(kind.Group, r.Group):
 			mistaken = true
 		case far != 0 || !slices.Contains([]string{"", formerly}, kind.Group): // elsewhere
 			continue
@@ -199,8 +199,8 @@ func (q *Requester) meant(kind schema.GroupVersionKind) (near schema.GroupVersio
 	return near, mistaken
 }
 
-// nearly reports that a group is written almost as one of the server's: apps, networking.k8s.io.
-func nearly(written, group string) bool {
+// isNearly reports that a group is written almost as one of the server's: apps, networking.k8s.io.
+func isNearly(written, group string) bool {
 	first := func(s string) string { return s[:max(strings.IndexByte(s, '.'), 0)] }
 	const reserved = ".k8s.io" // for which a definition needs an approval
 	switch {
@@ -256,7 +256,7 @@ func (q *Requester) Request(ctx context.Context, object map[string]any, a As) (*
 			return nil, err
 		}
 		if r.OldObject == nil { // what the manifest describes is what is deleted
-			r.OldObject = InNamespace(object, r)
+			r.OldObject = WithNamespace(object, r)
 		}
 	}
 	r.Options = optionsOf(r)
@@ -350,8 +350,8 @@ func (q *Requester) operationOf(r *Request, old func() (map[string]any, error)) 
 	return Update, nil
 }
 
-// InNamespace returns an object that lies in the namespace of the request.
-func InNamespace(object map[string]any, r *Request) map[string]any {
+// WithNamespace returns an object that lies in the namespace of the request.
+func WithNamespace(object map[string]any, r *Request) map[string]any {
 	o := tree.Object(object)
 	if o.Namespace() != "" || r.Namespace == "" || r.Kind == namespaceKind || o.Metadata() == nil {
 		return object

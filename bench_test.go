@@ -107,7 +107,7 @@ func prepared(tb testing.TB, policies string) (*celgate.Engine, *celgate.Prepare
 	if err != nil {
 		tb.Fatal(err)
 	}
-	for _, r := range engine.Rejected() {
+	for _, r := range engine.Rejections() {
 		tb.Fatal(r.Status.Message)
 	}
 	docs, problems := manifest.Read(strings.NewReader(benchPod), "pod.yaml")

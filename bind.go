@@ -35,9 +35,9 @@ func (e *Engine) BindErrors(ctx context.Context, w compile.Written) (errs field.
 		for _, p := range policies {
 			known[p.Ref()] = p
 		}
-		errs = append(b.BindsSingletons(known), b.Unnamed(known)...)
+		errs = append(b.BindsSingletons(known), b.CheckNames(known)...)
 	}
-	return slices.Concat(errs, b.Unbindable(policies), e.clusterParams(b, policies))
+	return slices.Concat(errs, b.CheckBindable(policies), e.clusterParams(b, policies))
 }
 
 // clusterParams refuses a binding of a namespace that selects params if a policy of it has params without a namespace.

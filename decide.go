@@ -27,13 +27,13 @@ func (d *Decision) decide(req *Request, known quirks.Set) {
 					denial = v
 				}
 			case policy.Audit:
-				failures = append(failures, v.audited())
+				failures = append(failures, v.auditFailure())
 			case policy.Warn:
 				d.warnOf(v)
 			}
 		}
 		if v.Reference != "" && !slices.Contains(v.Actions, policy.Audit) {
-			failures = append(failures, v.audited())
+			failures = append(failures, v.auditFailure())
 		}
 		if v.warnsOf(req) {
 			d.warnOf(v)
@@ -52,18 +52,18 @@ func (d *Decision) decide(req *Request, known quirks.Set) {
 
 // warnOf warns the client of a violation.
 func (d *Decision) warnOf(v *Violation) {
-	text := fmt.Sprintf("Validation failed for %s '%s' with binding '%s': %s", v.Kind, v.Policy, v.Binding, v.told())
+	text := fmt.Sprintf("Validation failed for %s '%s' with binding '%s': %s", v.Kind, v.Policy, v.Binding, v.clientText())
 	d.warn(Warning{text, v})
 }
 
 // denialStatus is the server's answer. A denial of a value in a scope has a cause for each value that the validation
 // denies, and the texts of all of them in its message.
 func denialStatus(req *Request, v *Violation, all []Violation) *metav1.Status {
-	texts := v.told()
+	texts := v.clientText()
 	var causes []metav1.StatusCause
 	for i := range all {
 		w := &all[i]
-		if !w.beside(v) {
+		if !w.belongsTo(v) {
 			continue
 		}
 		if v.Reference != "" && w != v {
@@ -72,7 +72,7 @@ func denialStatus(req *Request, v *Violation, all []Violation) *metav1.Status {
 		if len(causes) > 0 {
 			texts += ", " + w.Message
 		}
-		cause := metav1.StatusCause{Message: v.denial(w.told()), Field: w.Scope}
+		cause := metav1.StatusCause{Message: v.denial(w.clientText()), Field: w.Scope}
 		if v.Reference != "" {
 			cause.Field = ""
 		}
@@ -101,8 +101,8 @@ func (v *Violation) denial(message string) string {
 	return fmt.Sprintf("%s '%s' denied request: %s", v.Kind, v.Policy, message)
 }
 
-// beside reports that a violation is of a value in the scope of the one that is the answer, or that one itself.
-func (v *Violation) beside(answer *Violation) bool {
+// belongsTo reports that a violation is of a value in the scope of the one that is the answer, or that one itself.
+func (v *Violation) belongsTo(answer *Violation) bool {
 	return v == answer || answer.Scope != "" && v.Scope != "" && v.index == answer.index && v.Kind == answer.Kind &&
 		v.Policy == answer.Policy && v.Binding == answer.Binding && v.Param == answer.Param
 }

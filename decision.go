@@ -63,8 +63,8 @@ func (d *Decision) FirstPass() map[string]any {
 	return d.Object
 }
 
-// Ran returns what [Engine.Remutate] needs to know of the decision, without its objects.
-func (d *Decision) Ran() *Decision { return &Decision{ran: d.ran} }
+// WithoutObjects returns what [Engine.Remutate] needs to know of the decision, without its objects.
+func (d *Decision) WithoutObjects() *Decision { return &Decision{ran: d.ran} }
 
 // The budgets of the API server, in CEL cost units.
 const (
@@ -246,11 +246,11 @@ func (d *Decision) note(id quirks.ID, policyName string) {
 	if policyName != "" {
 		message = "policy " + policyName + ": " + message
 	}
-	d.say(Note{Quirk: quirk, Message: message})
+	d.addNote(Note{Quirk: quirk, Message: message})
 }
 
-// ruledBy remembers that a policy of the dialect took part.
-func (d *Decision) ruledBy(p policy.Ref) {
+// rememberPolicy remembers that a policy of the dialect took part.
+func (d *Decision) rememberPolicy(p policy.Ref) {
 	if !slices.Contains(d.dialect, p) {
 		d.dialect = append(d.dialect, p)
 	}
@@ -271,16 +271,16 @@ func (d *Decision) noteDialect() {
 		}
 	}
 	if len(bound) > 0 {
-		d.say(Note{Message: fmt.Sprintf("%s in force by an %s of %s, a kind that kube-apiserver ignores",
+		d.addNote(Note{Message: fmt.Sprintf("%s in force by an %s of %s, a kind that kube-apiserver ignores",
 			strings.Join(bound, ", "), policy.Admission.Binding(), policy.Dialect)})
 	}
 	if len(names) == 0 {
 		return
 	}
-	d.say(Note{Message: fmt.Sprintf("decided by the %s %s of %s, a kind that kube-apiserver ignores", policy.Admission, strings.Join(names, ", "), policy.Dialect)})
+	d.addNote(Note{Message: fmt.Sprintf("decided by the %s %s of %s, a kind that kube-apiserver ignores", policy.Admission, strings.Join(names, ", "), policy.Dialect)})
 }
 
-func (d *Decision) say(n Note) {
+func (d *Decision) addNote(n Note) {
 	if !slices.Contains(d.Notes, n) {
 		d.Notes = append(d.Notes, n)
 	}
@@ -312,7 +312,7 @@ func (d *Decision) join(next *Decision) *Decision {
 	d.Outcomes = append(d.Outcomes, next.Outcomes...)
 	d.Notes = append(d.Notes, next.Notes...)
 	for _, p := range next.dialect {
-		d.ruledBy(p)
+		d.rememberPolicy(p)
 	}
 	d.Timings = append(d.Timings, next.Timings...)
 	d.Spendings = append(d.Spendings, next.Spendings...)
@@ -320,8 +320,8 @@ func (d *Decision) join(next *Decision) *Decision {
 	return d
 }
 
-// allowed returns the initial decision: the request is allowed, the object unchanged.
-func allowed(req *Request) *Decision { return &Decision{Allowed: true, Object: req.Object} }
+// newDecision returns the initial decision: the request is allowed, the object unchanged.
+func newDecision(req *Request) *Decision { return &Decision{Allowed: true, Object: req.Object} }
 
 type invocationKey struct {
 	kind                   policy.Kind

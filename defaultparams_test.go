@@ -135,7 +135,7 @@ func TestDefaultParams(t *testing.T) {
 		"labels and annotations": {"  defaultParams: {metadata: {labels: {a: b}}, spec: {max: 5}}\n", missing, "ConfigMap", "1 5 none", celgate.DefaultParam},
 	} {
 		engine := limitedEngine(t, limited(c.policy, c.binding)+stored)
-		for _, r := range engine.Rejected() {
+		for _, r := range engine.Rejections() {
 			t.Fatal(name, r.Status.Message)
 		}
 		d := create(t, engine, c.kind)
@@ -163,7 +163,7 @@ func TestDefaultParamsRefused(t *testing.T) {
 		`paramMerge: Merge`:                                             "spec.paramMerge: Forbidden: the policy has no defaultParams",
 		"defaultParams: {spec: {max: 5}}\n  paramMerge: Other":          `spec.paramMerge: Unsupported value: "Other": supported values: "Merge", "Replace"`,
 	} {
-		rejected := limitedEngine(t, limited("  "+spec, "")).Rejected()
+		rejected := limitedEngine(t, limited("  "+spec, "")).Rejections()
 		if len(rejected) != 1 || !strings.Contains(rejected[0].Status.Message, want) {
 			t.Errorf("%s: %+v", spec, rejected)
 			for _, r := range rejected {
@@ -178,7 +178,7 @@ func TestDefaultParamsRefused(t *testing.T) {
 		"apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicyBinding\nmetadata: {name: b}\n" +
 			"spec: {policyName: p, validationActions: [Deny], paramRef: {name: a, parameterNotFoundAction: Default}}\n": `Unsupported value: "Default"`,
 	} {
-		rejected := limitedEngine(t, text).Rejected()
+		rejected := limitedEngine(t, text).Rejections()
 		if len(rejected) != 1 || !strings.Contains(rejected[0].Status.Message, want) {
 			t.Errorf("%s\n%+v", text, rejected)
 			for _, r := range rejected {
@@ -191,8 +191,8 @@ func TestDefaultParamsRefused(t *testing.T) {
 // TestDefaultParamsUnknown writes default params of a kind that comes later: the policy fails until it does.
 func TestDefaultParamsUnknown(t *testing.T) {
 	engine := limitedEngine(t, strings.Replace(limited("  defaultParams: {spec: {max: 5}}", ""), limitDefinition, "", 1)+stored[:strings.Index(stored, "---")])
-	if d := create(t, engine, "ConfigMap"); len(engine.Rejected()) > 0 || d.Allowed ||
+	if d := create(t, engine, "ConfigMap"); len(engine.Rejections()) > 0 || d.Allowed ||
 		!strings.Contains(d.Status.Message, "failed to find resource referenced by paramKind") {
-		t.Error(said(d), engine.Rejected())
+		t.Error(said(d), engine.Rejections())
 	}
 }

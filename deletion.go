@@ -58,10 +58,10 @@ func (d *deletion) conflict(what, sent, stored, happened string) error {
 			"The object might have been %[4]s", what, sent, stored, happened))
 }
 
-// pending reports that the object is being deleted already and the deletion changes nothing about that, so that no
+// isPending reports that the object is being deleted already and the deletion changes nothing about that, so that no
 // policy is asked: a Pod with no shorter time to end (rest.BeforeDelete), a namespace that is not empty yet (Delete in
 // pkg/registry/core/namespace/storage/storage.go).
-func (d *deletion) pending(stored map[string]any) bool {
+func (d *deletion) isPending(stored map[string]any) bool {
 	metadata := tree.Object(stored).Metadata()
 	if metadata["deletionTimestamp"] == nil {
 		return false

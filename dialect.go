@@ -16,7 +16,7 @@ func (r *run) mutationValues(in *invocation, v *versioned) eval.Inputs {
 	inputs := r.values(in, v)
 	inputs.Namespace = &r.namespaces[whole]
 	if !v.reflected {
-		inputs.Object, inputs.OldObject = plain(v.object), plain(v.oldObject)
+		inputs.Object, inputs.OldObject = toPlain(v.object), toPlain(v.oldObject)
 	}
 	if in.hook.Kind == policy.Admission {
 		inputs.Kind = &eval.Kind{Name: v.kind.GroupVersion().String() + " " + v.kind.Kind,

@@ -40,7 +40,7 @@ spec: {policyName: %[1]s}
 func admit(t *testing.T, policies, data string) *celgate.Decision {
 	t.Helper()
 	engine := engineOf(t, policies)
-	for _, r := range engine.Rejected() {
+	for _, r := range engine.Rejections() {
 		t.Fatal(r.Status.Message)
 	}
 	object := map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
@@ -223,7 +223,7 @@ func TestDialectRefusesMutations(t *testing.T) {
 			"spec.mutations[1].applyConfiguration.expression: Invalid value: \"1\": must evaluate to Object but got int"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rejected := engineOf(t, dialectPolicy("p", mutation+c.more)).Rejected()
+			rejected := engineOf(t, dialectPolicy("p", mutation+c.more)).Rejections()
 			if len(rejected) != 1 || rejected[0].Ref != policy.Admission.Ref("p") ||
 				!strings.Contains(rejected[0].Status.Message, c.want) {
 				t.Errorf("%+v, want %s", rejected, c.want)
@@ -315,7 +315,7 @@ func TestMutationActions(t *testing.T) {
 		"[]": "spec.mutationActions: Required value", "[Deny]": `spec.mutationActions[0]: Unsupported value: "Deny"`,
 		"[Warn, Warn]": `spec.mutationActions[1]: Duplicate value: "Warn"`,
 	} {
-		rejected := engineOf(t, act(actions, sets)).Rejected()
+		rejected := engineOf(t, act(actions, sets)).Rejections()
 		if len(rejected) != 1 || !strings.Contains(rejected[0].Status.Message, want) {
 			t.Errorf("%s: %+v, want %s", actions, rejected, want)
 		}
@@ -377,11 +377,11 @@ spec:
 	} {
 		t.Run(name, func(t *testing.T) {
 			engine := engineOf(t, strings.Replace(good, c.old, c.new, 1))
-			i := slices.IndexFunc(engine.Rejected(), func(r celgate.Rejection) bool {
+			i := slices.IndexFunc(engine.Rejections(), func(r celgate.Rejection) bool {
 				return r.Ref == policy.Ref{Kind: "AdmissionPolicyBinding", Name: "b"}
 			})
-			if i < 0 || !strings.Contains(engine.Rejected()[i].Status.Message, c.want) {
-				t.Fatalf("%+v, want %s", engine.Rejected(), c.want)
+			if i < 0 || !strings.Contains(engine.Rejections()[i].Status.Message, c.want) {
+				t.Fatalf("%+v, want %s", engine.Rejections(), c.want)
 			}
 			if engine.MayMatch(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, "", celgate.Create) {
 				t.Error("some of the policies are in force")

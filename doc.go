@@ -13,7 +13,7 @@
 //
 // [New] compiles a set to an [Engine], which is immutable and safe for concurrent use. [Options] say for which
 // Kubernetes minor and in which [Cluster]; zero Options are one of the newest minor with nothing in it. What the server
-// would refuse to store takes no part and is in [Engine.Rejected], with the server's answer. [Live] replaces an engine
+// would refuse to store takes no part and is in [Engine.Rejections], with the server's answer. [Live] replaces an engine
 // by the next.
 //
 // # Prepare

@@ -20,7 +20,7 @@ func (r *run) tellChange(in *invocation, before, after map[string]any) {
 	if !slices.Contains(actions, policy.Warn) && !slices.Contains(actions, policy.Audit) {
 		return
 	}
-	paths := pathsChanged(rewrite.Diff(before, after, r.engine.types.Type(in.kind)))
+	paths := changedPaths(rewrite.Diff(before, after, r.engine.types.Type(in.kind)))
 	does := "changes"
 	if in.binding.DryRun() {
 		does = "would change"
@@ -66,8 +66,8 @@ func (r *run) tellMutations(b *compiledBinding, would wouldMutate, what string) 
 // maxPathsTold bounds what is told of one change.
 const maxPathsTold = 20
 
-// pathsChanged are the members that differ, each once, in their order.
-func pathsChanged(hunks []rewrite.Hunk) []string {
+// changedPaths are the members that differ, each once, in their order.
+func changedPaths(hunks []rewrite.Hunk) []string {
 	var paths []string
 	for _, h := range hunks {
 		for _, line := range h.Lines {

@@ -71,7 +71,7 @@ func TestForEach(t *testing.T) {
 	} {
 		t.Run("refused: "+name, func(t *testing.T) {
 			got := ""
-			for _, r := range engineOf(t, strings.Replace(dialectPolicy("p", each("object.data.l", "", put)), c.old, c.new, 1)).Rejected() {
+			for _, r := range engineOf(t, strings.Replace(dialectPolicy("p", each("object.data.l", "", put)), c.old, c.new, 1)).Rejections() {
 				got += r.Status.Message
 			}
 			if !strings.Contains(got, c.want) {

@@ -181,7 +181,7 @@ func TestRefinementRefusals(t *testing.T) {
 		"{reason: NotFound, expression: 'true'}":                         `validations[0].reason: Unsupported value: "NotFound"`,
 	} {
 		engine := engineOf(t, dialectPolicy("p", "  validations: ["+rule+"]"))
-		if r := engine.Rejected(); len(r) == 0 || !strings.Contains(r[0].Status.Message, want) {
+		if r := engine.Rejections(); len(r) == 0 || !strings.Contains(r[0].Status.Message, want) {
 			t.Errorf("%s: %+v", rule, r)
 		}
 	}
@@ -195,7 +195,7 @@ func TestRefinementRefusals(t *testing.T) {
 	} {
 		text := strings.Replace(dialectPolicy("p", "  validations: [{name: x, expression: 'true'}]"), "{policyName: p}",
 			"{policyName: p, validationActions: [Warn], enforcement: "+enforcement+"}", 1)
-		if r := engineOf(t, text).Rejected(); len(r) == 0 || !strings.Contains(r[0].Status.Message, want) {
+		if r := engineOf(t, text).Rejections(); len(r) == 0 || !strings.Contains(r[0].Status.Message, want) {
 			t.Errorf("%s: %+v", enforcement, r[0].Status)
 		}
 	}
@@ -208,7 +208,7 @@ func TestStoredEnforcement(t *testing.T) {
 	set := setOf(t, text)
 	set.MarkStored()
 	engine, err := celgate.New(set, celgate.Options{})
-	if err != nil || len(engine.Rejected()) > 0 {
-		t.Fatal(err, engine.Rejected())
+	if err != nil || len(engine.Rejections()) > 0 {
+		t.Fatal(err, engine.Rejections())
 	}
 }

@@ -82,8 +82,8 @@ type Rejection struct {
 	Position policy.Position
 }
 
-// Rejected returns the policies and bindings that the server would refuse.
-func (e *Engine) Rejected() []Rejection { return e.rejected }
+// Rejections returns the policies and bindings that the server would refuse.
+func (e *Engine) Rejections() []Rejection { return e.rejected }
 
 // A compiledPolicy is what became of one policy.
 type compiledPolicy struct {

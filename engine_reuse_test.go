@@ -33,8 +33,8 @@ func TestBefore(t *testing.T) {
 	}
 	engine := func(before *Engine, policies []*policy.Policy, bindings ...*policy.Binding) *Engine {
 		e, err := New(&policy.Set{Policies: policies, Bindings: bindings}, Options{Before: before})
-		if err != nil || len(e.Rejected()) > 0 {
-			t.Fatal(err, e.Rejected())
+		if err != nil || len(e.Rejections()) > 0 {
+			t.Fatal(err, e.Rejections())
 		}
 		return e
 	}
@@ -67,7 +67,7 @@ func TestExplainKeepsOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked, err := e.explaining(explain.Options{Order: []string{}})
+	asked, err := e.explainEngine(explain.Options{Order: []string{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -86,7 +86,7 @@ spec: {policyName: p, validationActions: [Deny]`, "\t", "  ")
 			continue
 		}
 		engine := celgate.Must(celgate.New(set, celgate.Options{}))
-		for _, r := range engine.Rejected() {
+		for _, r := range engine.Rejections() {
 			t.Errorf("%s: %s", c.name, r.Status.Message)
 		}
 		d := celgate.Must(engine.Admit(t.Context(),

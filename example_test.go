@@ -92,7 +92,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(len(engine.Rejected()), len(decision.Warnings), decision.Allowed)
+	fmt.Println(len(engine.Rejections()), len(decision.Warnings), decision.Allowed)
 	fmt.Println(decision.Status.Message)
 	for _, v := range decision.Violations {
 		fmt.Println(v.Policy, v.Binding, v.Expr.Field, v.Actions)
@@ -127,7 +127,7 @@ func ExampleEngine_Mutate() {
 }
 
 // Rejected has what the API server would refuse to store, with its own words.
-func ExampleEngine_Rejected() {
+func ExampleEngine_Rejections() {
 	set, err := load(strings.ReplaceAll(replicaLimit, "object.spec.replicas <= 5", "object.spec.replicas"))
 	if err != nil {
 		log.Fatal(err)
@@ -136,7 +136,7 @@ func ExampleEngine_Rejected() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, r := range engine.Rejected() {
+	for _, r := range engine.Rejections() {
 		fmt.Println(r.Status.Code, r.Status.Message)
 	}
 	// Output: 422 ValidatingAdmissionPolicy.admissionregistration.k8s.io "replica-limit" is invalid: spec.validations[0].expression: Invalid value: "object.spec.replicas": must evaluate to bool but got dyn

@@ -16,7 +16,7 @@ import (
 // Explain decides about a request as [Engine.Admit] does, or with how.MutatingOnly as [Engine.Mutate] does, and tells
 // how the decision comes about. That is slow, and the first time the policies in force are compiled for it.
 func (e *Engine) Explain(ctx context.Context, p *Prepared, how explain.Options) (*Decision, error) {
-	asked, err := e.explaining(how)
+	asked, err := e.explainEngine(how)
 	if err != nil {
 		return nil, err
 	}
@@ -36,9 +36,9 @@ func (e *Engine) Observable() ([]explain.Observed, error) {
 	return h.observed, err
 }
 
-// explaining returns the engine for one call: with the policies in the order that is asked for, as programs that tell
+// explainEngine returns the engine for one call: with the policies in the order that is asked for, as programs that tell
 // what happens in them.
-func (e *Engine) explaining(how explain.Options) (*Engine, error) {
+func (e *Engine) explainEngine(how explain.Options) (*Engine, error) {
 	if how.Trace == nil && how.Observe == nil && how.Order == nil {
 		return e, nil
 	}
@@ -59,7 +59,7 @@ func (e *Engine) explaining(how explain.Options) (*Engine, error) {
 		asked.index = h.index
 	}
 	if how.Order != nil {
-		asked.index = asked.index.inOrder(how.Order)
+		asked.index = asked.index.reorder(how.Order)
 	}
 	return &asked, nil
 }

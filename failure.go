@@ -24,8 +24,8 @@ type policyError struct {
 	coded    bool   // the code is that of the reason
 }
 
-// byOwn adds what mutations of the dialect say of their failures.
-func (f *policyError) byOwn(o *eval.Outcome) {
+// addOwn adds what mutations of the dialect say of their failures.
+func (f *policyError) addOwn(o *eval.Outcome) {
 	f.denied = o.Verdict == eval.Deny
 	f.coded = f.denied || o.Reason != ""
 	f.reason = cmp.Or(o.Reason, metav1.StatusReasonInvalid)

@@ -23,7 +23,7 @@ func (r *run) noteCycles() {
 			continue
 		}
 		told = append(told, p)
-		r.decision.say(Note{Message: "mutating policies run in the order of their names where each reads what another one writes: " +
+		r.decision.addNote(Note{Message: "mutating policies run in the order of their names where each reads what another one writes: " +
 			p.Message})
 	}
 }
@@ -103,9 +103,9 @@ func difference(before, after any) []any {
 // An itemName is the step to the item of a list whose member name it is.
 type itemName string
 
-// named returns a path with the names of items in the place of their indexes in an object, where they have one: so it
+// namePath returns a path with the names of items in the place of their indexes in an object, where they have one: so it
 // leads to the same item of a list that has others before it.
-func named(path []any, object map[string]any) []any {
+func namePath(path []any, object map[string]any) []any {
 	out := slices.Clone(path)
 	for i, step := range path {
 		if _, index := step.(int); !index {

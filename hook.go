@@ -72,8 +72,8 @@ func (h *hook) rule(o *eval.Outcome) *policy.Validation {
 	return &h.Policy.Validations[o.Index]
 }
 
-// byObject reports that a selector of the policy or of a binding, or a match condition, looks at the object.
-func (h *hook) byObject() bool {
+// readsObject reports that a selector of the policy or of a binding, or a match condition, looks at the object.
+func (h *hook) readsObject() bool {
 	return len(h.MatchConditions) > 0 || h.criteria.DependsOnLabels() ||
 		slices.ContainsFunc(h.bindings, func(b *compiledBinding) bool { return b.criteria.DependsOnLabels() })
 }

@@ -32,7 +32,7 @@ type indexEntry struct {
 	shown                map[string]any // the resource, as the variable request has it
 }
 
-func (e *indexEntry) of(phase policy.Phase) *candidates {
+func (e *indexEntry) candidates(phase policy.Phase) *candidates {
 	if phase == policy.PhaseMutation {
 		return &e.mutating
 	}
@@ -69,9 +69,9 @@ func (x *hookIndex) entry(req *Request) *indexEntry {
 		if !h.criteria.Resources(&a, x.types) {
 			continue
 		}
-		of := e.of(h.phase)
+		of := e.candidates(h.phase)
 		of.hooks = append(of.hooks, h)
-		of.byObject = of.byObject || h.Kind != policy.Admission && h.byObject()
+		of.byObject = of.byObject || h.Kind != policy.Admission && h.readsObject()
 		of.outcomes += len(h.bindings) * h.expressions()
 	}
 	next := map[indexKey]*indexEntry{key: e}
@@ -84,9 +84,9 @@ func (x *hookIndex) entry(req *Request) *indexEntry {
 	return e
 }
 
-// inOrder returns an index of exactly the mutating policies that are named, in the order of the names, and of all
+// reorder returns an index of exactly the mutating policies that are named, in the order of the names, and of all
 // validating policies.
-func (x *hookIndex) inOrder(names []string) *hookIndex {
+func (x *hookIndex) reorder(names []string) *hookIndex {
 	ordered := &hookIndex{types: x.types}
 	for _, name := range names {
 		for _, h := range x.hooks {

@@ -192,8 +192,8 @@ func (r *inputs) requestNamespace() (map[string]any, error) {
 	return r.own.object, r.own.err
 }
 
-// inVersion returns the object and old object in the version that a policy matched.
-func (r *inputs) inVersion(kind schema.GroupVersionKind) (*versioned, error) {
+// convertTo returns the object and old object in the version that a policy matched.
+func (r *inputs) convertTo(kind schema.GroupVersionKind) (*versioned, error) {
 	for _, v := range r.objects {
 		if v.kind == kind {
 			return v, nil
@@ -205,7 +205,7 @@ func (r *inputs) inVersion(kind schema.GroupVersionKind) (*versioned, error) {
 	}
 	*v = versioned{kind: kind, object: r.Object, oldObject: r.OldObject}
 	resource := r.resource
-	if r.converted() {
+	if r.isConverted() {
 		resource = r.types.Resource(r.Resource)
 	}
 	v.custom = resource != nil && resource.Definition != nil
@@ -245,13 +245,13 @@ func (v *versioned) show(i int, current map[string]any) ref.Val {
 	}
 	v.values[i] = shownValue{tree: current}
 	if current != nil {
-		v.values[i].value = inForm(current, v.typ, v.form)
+		v.values[i].value = toForm(current, v.typ, v.form)
 	}
 	return v.values[i].value
 }
 
-// inForm is an object of a built-in kind in a form.
-func inForm(tree map[string]any, t *shape.Type, form eval.Form) ref.Val {
+// toForm is an object of a built-in kind in a form.
+func toForm(tree map[string]any, t *shape.Type, form eval.Form) ref.Val {
 	if form == eval.Plain {
 		return eval.Value(tree, form)
 	}
@@ -266,8 +266,8 @@ func (r *inputs) fill(values *eval.Inputs, in *invocation, v *versioned) {
 	values.Authorizer, values.RequestResource = userAuthorizer{&r.authorizer}, resourceAuthorizer{&r.authorizer}
 }
 
-// plain is an object as the expressions of mutations see it, nil for none.
-func plain(tree map[string]any) ref.Val {
+// toPlain is an object as the expressions of mutations see it, nil for none.
+func toPlain(tree map[string]any) ref.Val {
 	if tree == nil {
 		return nil
 	}
@@ -294,7 +294,7 @@ func (r *inputs) paramValue(in *invocation) ref.Val {
 	if in.hook.phase == policy.PhaseMutation {
 		delete(param, "apiVersion")
 		delete(param, "kind")
-		return inForm(param, r.types.Type(in.hook.param.GroupVersionKind()), r.form)
+		return toForm(param, r.types.Type(in.hook.param.GroupVersionKind()), r.form)
 	}
 	param["apiVersion"], param["kind"] = in.hook.ParamKind.APIVersion, in.hook.ParamKind.Kind
 	return eval.Value(param, eval.Plain)

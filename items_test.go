@@ -100,7 +100,7 @@ func TestItems(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			engine := engineOf(t, untypedPolicy(c.policy))
-			for _, r := range engine.Rejected() {
+			for _, r := range engine.Rejections() {
 				t.Fatal(r.Status.Message)
 			}
 			d := admitPod(t, engine, podOf(t, pod(object)))
@@ -135,7 +135,7 @@ func TestItemsRefused(t *testing.T) {
 		itemPolicy("condition: item\n" + applies("spec.hosts[*]", `Item{}`)): "must evaluate to bool",
 	} {
 		engine := engineOf(t, policy)
-		if len(engine.Rejected()) == 0 || !strings.Contains(engine.Rejected()[0].Status.Message, want) {
+		if len(engine.Rejections()) == 0 || !strings.Contains(engine.Rejections()[0].Status.Message, want) {
 			t.Errorf("%s\nis taken, want %s", policy, want)
 		}
 	}

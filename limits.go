@@ -24,8 +24,8 @@ type MemoryPool struct{ pool bound.Pool }
 // NewMemoryPool returns a pool of some bytes.
 func NewMemoryPool(bytes int64) *MemoryPool { return &MemoryPool{bound.Pool{Bytes: bytes}} }
 
-// Taken returns how many bytes of it are in use.
-func (p *MemoryPool) Taken() int64 { return p.pool.Usage() }
+// Usage returns how many bytes of it are in use.
+func (p *MemoryPool) Usage() int64 { return p.pool.Usage() }
 
 // ServedLimits are those of a server without more memory than a Pod of celgate has, without a pool.
 func ServedLimits() Limits {

@@ -45,8 +45,8 @@ func Must[T any](value T, err error) T {
 	return value
 }
 
-// definedBy returns the types with those of the CustomResourceDefinitions among objects.
-func definedBy(objects []map[string]any, types *schema.Registry) (*schema.Registry, error) {
+// withDefinitions returns the types with those of the CustomResourceDefinitions among objects.
+func withDefinitions(objects []map[string]any, types *schema.Registry) (*schema.Registry, error) {
 	definitions := manifest.Trees(manifest.Definitions(manifest.DocumentsOf(objects)))
 	if len(definitions) == 0 {
 		return types, nil

@@ -29,7 +29,7 @@ func (r *run) checkMutations(in *invocation, v *versioned) {
 		if hook.Policy.Mutations[i].Overwritable {
 			continue
 		}
-		o := r.lost(&made, i, v)
+		o := r.checkKept(&made, i, v)
 		r.meter.Keep()
 		r.record(in, []eval.Outcome{o})
 		if o.Verdict == eval.Deny || o.Verdict == eval.Error && in.hook.FailurePolicy == policy.Fail {
@@ -38,15 +38,15 @@ func (r *run) checkMutations(in *invocation, v *versioned) {
 	}
 }
 
-// lost denies if mutation i of an invocation no longer holds of an object.
-func (r *run) lost(in *invocation, i int, v *versioned) (o eval.Outcome) {
+// checkKept denies if mutation i of an invocation no longer holds of an object.
+func (r *run) checkKept(in *invocation, i int, v *versioned) (o eval.Outcome) {
 	m := &in.hook.Policy.Mutations[i]
 	name := m.Name
 	if name == "" {
 		name = strconv.Itoa(i)
 	}
-	if m.Exact() {
-		o = r.madeAgain(in, i, v)
+	if m.IsExact() {
+		o = r.checkRepeated(in, i, v)
 	} else if o = eval.Check(r.ctx, in.hook.Program, i, r.mutationValues(in, v)); o.Verdict == eval.Deny {
 		o.Message = "no longer holds: " + o.Message
 	}
@@ -59,9 +59,9 @@ func (r *run) lost(in *invocation, i int, v *versioned) (o eval.Outcome) {
 	return o
 }
 
-// madeAgain denies if mutation i, made once more, changes the object, or itself denies.
-func (r *run) madeAgain(in *invocation, i int, v *versioned) eval.Outcome {
-	if in.hook.Conditions[i] != nil && in.hook.Policy.Mutations[i].Once() {
+// checkRepeated denies if mutation i, made once more, changes the object, or itself denies.
+func (r *run) checkRepeated(in *invocation, i int, v *versioned) eval.Outcome {
+	if in.hook.Conditions[i] != nil && in.hook.Policy.Mutations[i].RunsOnce() {
 		if o := r.condition(in, i, v); o.Verdict != eval.Admit {
 			return o
 		}
@@ -82,18 +82,18 @@ func (r *run) madeAgain(in *invocation, i int, v *versioned) eval.Outcome {
 		o.Message = "denies the object: " + o.Message
 	case o.Verdict == eval.Admit && !tree.Equal(before, again.object):
 		o.Verdict = eval.Deny
-		path := named(difference(before, again.object), before)
+		path := namePath(difference(before, again.object), before)
 		o.Message = fmt.Sprintf("no longer holds: made once more it changes %s from %s to %s", textOfPath(path),
 			textOfValue(valueAt(before, path)), textOfValue(valueAt(again.object, path)))
-		if by := r.changedBy(path, in.hook.Ref()); by != "" {
+		if by := r.lastChanger(path, in.hook.Ref()); by != "" {
 			o.Message += "; " + by + " has changed it"
 		}
 	}
 	return o
 }
 
-// changedBy names the other policy that has changed the value at a path last; empty if none is known.
-func (r *run) changedBy(path []any, than policy.Ref) string {
+// lastChanger names the other policy that has changed the value at a path last; empty if none is known.
+func (r *run) lastChanger(path []any, than policy.Ref) string {
 	for _, c := range slices.Backward(r.made) {
 		if tree.Equal(valueAt(c.Before, path), valueAt(c.After, path)) {
 			continue

@@ -93,7 +93,7 @@ func TestLostRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ""
-			for _, r := range engineOf(t, dialectPolicy("p", c.spec)).Rejected() {
+			for _, r := range engineOf(t, dialectPolicy("p", c.spec)).Rejections() {
 				got += r.Status.Message
 			}
 			if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {

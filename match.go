@@ -81,8 +81,8 @@ func (r *matcher) attributesFor(h *hook) *match.Attributes {
 
 // candidates are the policies that may be for the request; who listens is told about all others too.
 func (r *matcher) candidates(phase policy.Phase) []*hook {
-	known := r.known.of(phase).hooks
-	if !r.tells() {
+	known := r.known.candidates(phase).hooks
+	if !r.hasListener() {
 		return known
 	}
 	templates := map[*compile.Program]bool{} // of policies that judge the template in the object
@@ -195,7 +195,7 @@ func (r *matcher) selectParams(h *hook, b *compiledBinding, namespace string) ([
 
 // tellMatch says whether a policy, or with b its binding, is for the request.
 func (r *matcher) tellMatch(h *hook, b *compiledBinding, m match.Result, err error) {
-	if !r.tells() {
+	if !r.hasListener() {
 		return
 	}
 	found := explain.Match{Kind: h.Kind, Phase: h.phase, Policy: h.Name, Matched: m.Matched && err == nil,
@@ -214,7 +214,7 @@ func (r *matcher) tellMatch(h *hook, b *compiledBinding, m match.Result, err err
 
 // tellParams says that a binding does not run for want of params.
 func (r *matcher) tellParams(h *hook, b *compiledBinding, err error) {
-	if !r.tells() {
+	if !r.hasListener() {
 		return
 	}
 	found := explain.Match{Kind: h.Kind, Phase: h.phase, Policy: h.Name, Binding: b.Name, By: "paramRef",

@@ -51,7 +51,7 @@ func TestMatchFields(t *testing.T) {
 			"namespaces says shop; the object is in namespace team of the binding"},
 	} {
 		engine := limitedEngine(t, matching(c.constraints, c.binding)+team)
-		for _, r := range engine.Rejected() {
+		for _, r := range engine.Rejections() {
 			t.Fatal(r.Status.Message)
 		}
 		object := map[string]any{"apiVersion": "v1", "kind": c.kind, "metadata": map[string]any{"name": "x"}}
@@ -98,7 +98,7 @@ func TestMatchFieldsRefused(t *testing.T) {
 		"excludeResourceRules: [{apiGroups: [''], apiVersions: [v1], operations: ['*'], kinds: [Pod, Pod]}]":               `excludeResourceRules[0].kinds[1]: Duplicate value: "Pod"`,
 		"excludeResourceRules: [{apiGroups: [''], apiVersions: [v1], operations: ['*']}]":                                  "excludeResourceRules[0].resources: Required value",
 	} {
-		rejected := limitedEngine(t, matching("    "+constraints, "")).Rejected()
+		rejected := limitedEngine(t, matching("    "+constraints, "")).Rejections()
 		if len(rejected) != 1 || !strings.Contains(rejected[0].Status.Message, want) {
 			t.Errorf("%s: %d rejected", constraints, len(rejected))
 			for _, r := range rejected {
@@ -106,7 +106,7 @@ func TestMatchFieldsRefused(t *testing.T) {
 			}
 		}
 	}
-	rejected := limitedEngine(t, matching("", "  matchResources: {permissions: [{verb: a}]}")).Rejected()
+	rejected := limitedEngine(t, matching("", "  matchResources: {permissions: [{verb: a}]}")).Rejections()
 	if len(rejected) != 1 || !strings.Contains(rejected[0].Status.Message, "spec.matchResources.permissions[0].resource: Required value") {
 		t.Error(rejected)
 	}

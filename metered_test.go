@@ -15,7 +15,7 @@ func metered(t *testing.T, spec string) *celgate.Decision {
 	t.Helper()
 	policies := strings.Replace(dialectPolicy("p", spec), configMapRules, mutableRules, 1)
 	engine := engineWith(t, policies, celgate.Options{Metered: true})
-	for _, r := range engine.Rejected() {
+	for _, r := range engine.Rejections() {
 		t.Fatal(r.Status.Message)
 	}
 	object := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"a": "b"},

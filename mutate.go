@@ -28,7 +28,7 @@ func (r *run) mutate() error {
 	}
 	for pass := 2; err == nil && r.decision.Allowed && re.requested; pass++ {
 		re.begin(pass)
-		if pass == 2 && r.secondPassRedundant(&re) || pass > 2 && !r.anyOwn(&re) {
+		if pass == 2 && r.secondPassRedundant(&re) || pass > 2 && !r.hasOwnDue(&re) {
 			break
 		}
 		err = r.passAgain(&re)
@@ -51,8 +51,8 @@ func (r *run) passAgain(re *reinvocation) error {
 	return err
 }
 
-// anyOwn reports that a policy of the dialect is to run again.
-func (r *run) anyOwn(re *reinvocation) bool {
+// hasOwnDue reports that a policy of the dialect is to run again.
+func (r *run) hasOwnDue(re *reinvocation) bool {
 	for key := range re.again {
 		if key.kind == policy.Admission {
 			return true
@@ -66,7 +66,7 @@ func (r *run) anyOwn(re *reinvocation) bool {
 // now.
 func (r *run) secondPassRedundant(re *reinvocation) bool {
 	converted := slices.ContainsFunc(r.objects, func(v *versioned) bool { return v.kind != r.Kind })
-	return len(re.again) == 0 && !converted && !r.tells() && !r.known.mutating.byObject
+	return len(re.again) == 0 && !converted && !r.hasListener() && !r.known.mutating.byObject
 }
 
 // fights finds out whether the policies that would run once more change the object: then they do not come to rest. What
@@ -100,7 +100,7 @@ func (r *run) mutationPass(re *reinvocation) error {
 	var failures []policyError
 	for in, confErr := range r.invocations(policy.PhaseMutation) {
 		if confErr == nil && !in.idle {
-			if _, err := r.inVersion(in.kind); err != nil {
+			if _, err := r.convertTo(in.kind); err != nil {
 				confErr = &configurationError{hook: in.hook, err: err}
 			}
 		}
@@ -159,7 +159,7 @@ type mutatingPass struct {
 // invoke runs one invocation and returns the object if that changed. An error ends the request.
 func (p *mutatingPass) invoke(in *invocation, re *reinvocation) (*versioned, error) {
 	start := p.clock()
-	v, err := p.inVersion(in.kind)
+	v, err := p.convertTo(in.kind)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
@@ -209,8 +209,8 @@ func (p *mutatingPass) invoke(in *invocation, re *reinvocation) (*versioned, err
 // begin reports whether an invocation has its turn: its match conditions hold, and in a second pass there is a reason
 // for it to run again.
 func (p *mutatingPass) begin(in *invocation, v *versioned, re *reinvocation) bool {
-	if p.second && in.hook.Kind == policy.Admission && !re.due(in) {
-		p.tellRun(in, re.whyNotAgain(in))
+	if p.second && in.hook.Kind == policy.Admission && !re.isDue(in) {
+		p.tellRun(in, re.skipReason(in))
 		return false
 	}
 	p.begins(in)
@@ -222,11 +222,11 @@ func (p *mutatingPass) begin(in *invocation, v *versioned, re *reinvocation) boo
 		return false
 	case !matched:
 		return false
-	case p.second && !re.due(in):
-		p.tellRun(in, re.whyNotAgain(in))
+	case p.second && !re.isDue(in):
+		p.tellRun(in, re.skipReason(in))
 		return false
 	}
-	if p.tells() && !p.second {
+	if p.hasListener() && !p.second {
 		re.remember(in)
 	}
 	return true
@@ -235,7 +235,7 @@ func (p *mutatingPass) begin(in *invocation, v *versioned, re *reinvocation) boo
 // conditionHolds evaluates the condition of one mutation, which only policies of the dialect have. With a scope it is
 // asked for each value, with forEach for each item.
 func (p *mutatingPass) conditionHolds(in *invocation, m int, v *versioned) bool {
-	if in.hook.Kind != policy.Admission || in.hook.Conditions[m] == nil || !in.hook.Policy.Mutations[m].Once() {
+	if in.hook.Kind != policy.Admission || in.hook.Conditions[m] == nil || !in.hook.Policy.Mutations[m].RunsOnce() {
 		return true
 	}
 	o := p.condition(in, m, v)
@@ -275,7 +275,7 @@ func (p *mutatingPass) fail(in *invocation, o eval.Outcome) {
 	f := policyError{hook: in.hook, binding: in.binding, message: o.Message,
 		reason: metav1.StatusReasonInvalid, outcome: &o, param: in.paramName(), err: o.Err}
 	if in.hook.Kind == policy.Admission {
-		f.byOwn(&o)
+		f.addOwn(&o)
 	}
 	p.failures = append(p.failures, f)
 }
@@ -383,10 +383,10 @@ func (r *run) refuseMutation(failures []policyError) {
 		if f.binding != nil {
 			v.Binding, v.Param = f.binding.Name, f.param
 			if r.shield(&v, f.binding.Binding); v.Reference != "" {
-				hidden = append(hidden, v.audited())
+				hidden = append(hidden, v.auditFailure())
 			}
 			text = fmt.Sprintf("policy '%s'%s with binding '%s' denied request: %s", f.hook.Name, f.mutationName(),
-				f.binding.Name, v.told())
+				f.binding.Name, v.clientText())
 		}
 		if f.outcome != nil {
 			v.Expr = expression(f.outcome.Expression)

@@ -29,7 +29,7 @@ spec:
 // TestNamespacedBinding binds a policy in a namespace; what is for which objects, the cases lowered/bound-* show.
 func TestNamespacedBinding(t *testing.T) {
 	engine := limitedEngine(t, owned("  bindable: [Namespaces]", "  policyName: owned")+"apiVersion: v1\nkind: Namespace\nmetadata: {name: team}\n")
-	for _, r := range engine.Rejected() {
+	for _, r := range engine.Rejections() {
 		t.Fatal(r.Status.Message)
 	}
 	if d := create(t, engine, "ConfigMap"); d.Allowed ||
@@ -56,7 +56,7 @@ func TestNamespacedBindingRefused(t *testing.T) {
 		"excluded ones":        {open, "  policyName: owned\n  matchResources: {excludeNamespaces: [a]}", "spec.matchResources.excludeNamespaces: Forbidden"},
 		"a namespace selector": {open, "  policyName: owned\n  matchResources: {namespaceSelector: {matchLabels: {a: b}}}", "spec.matchResources.namespaceSelector: Forbidden"},
 	} {
-		rejected := limitedEngine(t, owned(c.policy, c.binding)).Rejected()
+		rejected := limitedEngine(t, owned(c.policy, c.binding)).Rejections()
 		if len(rejected) != 1 || !strings.Contains(rejected[0].Status.Message, c.want) {
 			t.Errorf("%s: %d rejected", name, len(rejected))
 			for _, r := range rejected {
@@ -66,13 +66,13 @@ func TestNamespacedBindingRefused(t *testing.T) {
 	}
 	cluster := strings.NewReplacer("Namespaced", "", ", namespace: team", "").Replace(owned("  bindable: [NAMESPACES]", "  policyName: owned"))
 	cluster = strings.Replace(cluster, "NAMESPACES", "Namespaces", 1)
-	if rejected := limitedEngine(t, cluster).Rejected(); len(rejected) != 1 ||
+	if rejected := limitedEngine(t, cluster).Rejections(); len(rejected) != 1 ||
 		!strings.Contains(rejected[0].Status.Message, "the policy owned is bindable in namespaces only") {
 		t.Error(rejected)
 	}
 	for bindable, want := range map[string]string{"[Team]": `spec.bindable[0]: Unsupported value: "Team"`,
 		"[Cluster, Cluster]": `spec.bindable[1]: Duplicate value: "Cluster"`} {
-		rejected := limitedEngine(t, strings.Split(owned("  bindable: "+bindable, ""), "---")[0]).Rejected()
+		rejected := limitedEngine(t, strings.Split(owned("  bindable: "+bindable, ""), "---")[0]).Rejections()
 		if len(rejected) != 1 || !strings.Contains(rejected[0].Status.Message, want) {
 			t.Error(bindable, rejected)
 		}

@@ -25,10 +25,10 @@ import (
 // New compiles the policies of set. Policies and bindings that the server would not store are in Rejected;
 // an error means that the options cannot be met, or that the set is one that no cluster has.
 func New(set *policy.Set, opts Options) (*Engine, error) {
-	if _, twice := set.Unique(); len(twice) > 0 {
+	if _, twice := set.Deduplicate(); len(twice) > 0 {
 		return nil, twice[0]
 	}
-	e, err := empty(opts)
+	e, err := newEmpty(opts)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 	}
 	policies := sortedByName(set.Policies, func(p *policy.Policy) string { return p.Name })
 	e.compile(policies, bindings, opts.Before)
-	valid := e.valid(policies)
+	valid := e.validPolicies(policies)
 	e.dropUnfit(set.Bindings, valid, bindings)
 	for _, p := range policies {
 		if err := e.enforce(p, bindings[p.Ref()]); err != nil {
@@ -52,8 +52,8 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 	return e, err
 }
 
-// empty returns an engine without policies in the world that the options say.
-func empty(opts Options) (*Engine, error) {
+// newEmpty returns an engine without policies in the world that the options say.
+func newEmpty(opts Options) (*Engine, error) {
 	e := &Engine{
 		types: opts.Types, cluster: opts.Cluster, timed: opts.Timed, metered: opts.Metered,
 		limits: opts.Limits.bounds(), pool: opts.Limits.pool(),
@@ -76,7 +76,7 @@ func empty(opts Options) (*Engine, error) {
 		if e.types, err = builtin.Registry(e.minor); err != nil {
 			return nil, err
 		}
-		if e.types, err = definedBy(opts.Objects, e.types); err != nil {
+		if e.types, err = withDefinitions(opts.Objects, e.types); err != nil {
 			return nil, err
 		}
 	}
@@ -154,8 +154,8 @@ func (e *Engine) compile(policies []*policy.Policy, bindings map[policy.Ref][]*c
 	}
 }
 
-// valid returns the policies that the write-time rules let in.
-func (e *Engine) valid(policies []*policy.Policy) map[policy.Ref]*policy.Policy {
+// validPolicies returns the policies that the write-time rules let in.
+func (e *Engine) validPolicies(policies []*policy.Policy) map[policy.Ref]*policy.Policy {
 	valid := map[policy.Ref]*policy.Policy{}
 	for _, p := range policies {
 		if len(e.compiled[p].refused) == 0 {
@@ -199,13 +199,13 @@ func (e *Engine) enforce(p *policy.Policy, bindings []*compiledBinding) error {
 		}
 	}
 	for _, phase := range []policy.Phase{policy.PhaseMutation, policy.PhaseValidation} {
-		if p.In(phase) {
+		if p.ActsIn(phase) {
 			in := h
 			in.phase = phase
 			e.index.hooks = append(e.index.hooks, &in)
 		}
 	}
-	if p.OfTemplates() {
+	if p.JudgesTemplates() {
 		if of := h.templateHook(); of != nil {
 			e.index.hooks = append(e.index.hooks, of)
 		}
@@ -223,7 +223,7 @@ func (e *Engine) rejectUnserved(apiVersion string, ref policy.Ref, pos policy.Po
 	if e.standsIn {
 		return false
 	}
-	message := policy.Unserved(apiVersion, ref.Kind, e.minor, e.types.Versions)
+	message := policy.UnservedReason(apiVersion, ref.Kind, e.minor, e.types.Versions)
 	if message == "" {
 		return false
 	}
@@ -246,9 +246,9 @@ func (e *Engine) dropUnfit(all []*policy.Binding, valid map[policy.Ref]*policy.P
 				policies = append(policies, p)
 			}
 		}
-		errs := append(b.Together(valid), e.clusterParams(b, policies)...)
+		errs := append(b.CheckTogether(valid), e.clusterParams(b, policies)...)
 		if !b.Stored {
-			errs = append(errs, b.Unnamed(valid)...)
+			errs = append(errs, b.CheckNames(valid)...)
 		}
 		e.drop(b, errs, bindings)
 	}

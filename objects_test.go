@@ -125,7 +125,7 @@ func TestObjects(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			engine := engineOf(t, untypedPolicy(podPolicy(c.expression)))
-			for _, r := range engine.Rejected() {
+			for _, r := range engine.Rejections() {
 				t.Fatal(r.Status.Message)
 			}
 			plain := engineOf(t, podPolicy("Object{}"))
@@ -187,8 +187,8 @@ func TestObjectsRefused(t *testing.T) {
 		podPolicy(`Object{metadata: Object.metadata{name: hash.fnv32a(1)}}`):  "found no matching overload for 'hash.fnv32a' applied to '(int)'",
 	} {
 		engine := engineOf(t, policy)
-		if len(engine.Rejected()) == 0 || !strings.Contains(engine.Rejected()[0].Status.Message, want) {
-			t.Errorf("%s\nis taken, want %s: %v", policy, want, engine.Rejected()[0].Status.Message)
+		if len(engine.Rejections()) == 0 || !strings.Contains(engine.Rejections()[0].Status.Message, want) {
+			t.Errorf("%s\nis taken, want %s: %v", policy, want, engine.Rejections()[0].Status.Message)
 		}
 	}
 }

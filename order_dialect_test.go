@@ -107,7 +107,7 @@ func TestOrderOfDialect(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := engineOf(t, c.policies)
-			for _, r := range e.Rejected() {
+			for _, r := range e.Rejections() {
 				t.Error(r.Status.Message)
 			}
 			if got := turns(t, e); got != c.want {

@@ -38,7 +38,7 @@ func (r *run) mutateOne(in *invocation, index int, v *versioned, told *explain.M
 		if patched == nil {
 			return outcome, nil
 		}
-		return r.afterPatch(in, v, patched, outcome, told)
+		return r.adoptPatched(in, v, patched, outcome, told)
 	}
 	var patched map[string]any
 	switch in.hook.Policy.Mutations[index].PatchType {
@@ -97,11 +97,11 @@ func (r *run) mutateOne(in *invocation, index int, v *versioned, told *explain.M
 			told.Patched = patched
 		}
 	}
-	return r.afterPatch(in, v, patched, outcome, told)
+	return r.adoptPatched(in, v, patched, outcome, told)
 }
 
-// afterPatch makes what a mutation has made of an object what comes next.
-func (r *run) afterPatch(in *invocation, v *versioned, patched map[string]any, outcome eval.Outcome,
+// adoptPatched makes what a mutation has made of an object what comes next.
+func (r *run) adoptPatched(in *invocation, v *versioned, patched map[string]any, outcome eval.Outcome,
 	told *explain.Mutation) (eval.Outcome, error) {
 	failed := func(err error) (eval.Outcome, error) {
 		outcome.Verdict, outcome.Message, outcome.Err = eval.Error, err.Error(), err
@@ -256,7 +256,7 @@ func (r *run) applyJSONPatch(v *versioned, ops []jsonpatch.Operation, told *expl
 
 // tellMutation returns what is told about a mutation that begins; nil if nobody listens.
 func (r *run) tellMutation(in *invocation, index int, v *versioned) *explain.Mutation {
-	if !r.tells() {
+	if !r.hasListener() {
 		return nil
 	}
 	m := in.hook.Policy.Mutations[index]
@@ -265,7 +265,7 @@ func (r *run) tellMutation(in *invocation, index int, v *versioned) *explain.Mut
 
 // tellPatched keeps what a JSON patch made of the object.
 func tellPatched(m *explain.Mutation, doc any, err error) {
-	m.Stopped = stoppedAt(err)
+	m.Stopped = stopIndex(err)
 	m.Dropped = errors.Is(err, jsonpatch.ErrTestFailed)
 	switch tree, ok := doc.(map[string]any); {
 	case m.Dropped:
@@ -275,8 +275,8 @@ func tellPatched(m *explain.Mutation, doc any, err error) {
 	}
 }
 
-// stoppedAt returns the index of the operation that stopped a patch; -1 if none did.
-func stoppedAt(err error) int {
+// stopIndex returns the index of the operation that stopped a patch; -1 if none did.
+func stopIndex(err error) int {
 	var at *jsonpatch.OperationError
 	if errors.As(err, &at) {
 		return at.Index

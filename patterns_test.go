@@ -28,7 +28,7 @@ func TestSlowPatterns(t *testing.T) {
 	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("it took %v", took)
 	}
-	rejected := engine.Rejected()
+	rejected := engine.Rejections()
 	if len(rejected) != 1 || !strings.Contains(rejected[0].Status.Message, "take about") {
 		t.Errorf("%+v", rejected)
 	}

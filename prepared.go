@@ -102,7 +102,7 @@ func (p *Prepared) prepareDeletion(e *Engine, d *deletion) error {
 	if err := d.refusal(d.OldObject); err != nil {
 		return err
 	}
-	if d.pending(p.request.OldObject) {
+	if d.isPending(p.request.OldObject) {
 		p.refusal = nil
 		p.unasked = "the object is being deleted already: the server allows this without asking a policy"
 	}
@@ -127,7 +127,7 @@ func (d *Decision) send(p *Prepared) *Decision {
 			d.warn(w)
 		}
 	}
-	d.Warnings = sendable(d.Warnings)
+	d.Warnings = sendableWarnings(d.Warnings)
 	d.noteDialect()
 	return d
 }

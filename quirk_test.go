@@ -168,7 +168,7 @@ func (c acting) noted(t *testing.T, minor string) (noted []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range engine.Rejected() {
+	for _, r := range engine.Rejections() {
 		t.Fatal(r.Status.Message)
 	}
 	object := objects(t, c.object)[0]

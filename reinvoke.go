@@ -31,9 +31,9 @@ func (re *reinvocation) begin(pass int) {
 	re.pass, re.again, re.next, re.requested = pass, re.next, nil, false
 }
 
-// due reports that an invocation is to run in this pass, which is not the first. What earlier policies changed in the
+// isDue reports that an invocation is to run in this pass, which is not the first. What earlier policies changed in the
 // same pass counts for those of the dialect.
-func (re *reinvocation) due(in *invocation) bool {
+func (re *reinvocation) isDue(in *invocation) bool {
 	key := in.key()
 	if in.hook.Kind != policy.Admission {
 		return re.pass == policy.DefaultPasses && re.again[key]
@@ -59,10 +59,10 @@ func (re *reinvocation) done(in *invocation) {
 	re.own = append(re.own, ownInvocation{key, in.hook})
 }
 
-// whyNotAgain says why an invocation that matches in the second pass does not run; empty: it does.
-func (re *reinvocation) whyNotAgain(in *invocation) string {
+// skipReason says why an invocation that matches in the second pass does not run; empty: it does.
+func (re *reinvocation) skipReason(in *invocation) string {
 	switch {
-	case re.due(in):
+	case re.isDue(in):
 		return ""
 	case !in.hook.MayReinvoke():
 		return "reinvocationPolicy is Never"

@@ -17,7 +17,7 @@ func (e *Engine) Remutate(ctx context.Context, p *Prepared, first *Decision) (*D
 	req := &p.request
 	known := e.index.entry(req)
 	if e.noneCanMatch(known, policy.PhaseMutation) || req.Operation == Delete {
-		return allowed(req), ctx.Err()
+		return newDecision(req), ctx.Err()
 	}
 	r := e.runMutation(ctx, p, known)
 	r.second = true

@@ -59,8 +59,8 @@ type Request struct {
 	Options   map[string]any // CreateOptions and the like; nil for CONNECT
 }
 
-// converted reports that the object is not what the request was made to.
-func (r *Request) converted() bool { return !r.RequestKind.Empty() || !r.RequestResource.Empty() }
+// isConverted reports that the object is not what the request was made to.
+func (r *Request) isConverted() bool { return !r.RequestKind.Empty() || !r.RequestResource.Empty() }
 
 // A target is what a request was made to.
 type target struct {
@@ -71,7 +71,7 @@ type target struct {
 
 // target returns what the request was made to.
 func (r *Request) target() target {
-	if r.converted() {
+	if r.isConverted() {
 		return target{r.RequestKind, r.RequestResource, r.RequestSubResource}
 	}
 	return target{r.Kind, r.Resource, r.SubResource}

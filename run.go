@@ -43,7 +43,7 @@ func (e *Engine) run(ctx context.Context, req *Request, known *indexEntry) *run 
 	r.inputs.begin(ctx, e, req, known)
 	r.matcher.begin(ctx, e, req, known, r.lookUp)
 	r.world.Permitted = r.permits
-	r.engine, r.decision = e, allowed(req)
+	r.engine, r.decision = e, newDecision(req)
 	r.meter.Limits, r.meter.Pool, r.meter.Done = e.limits, e.pool, ctx.Done()
 	return r
 }
@@ -65,7 +65,7 @@ var runs = sync.Pool{New: func() any {
 // release gives the memory of the run to another one. Who listens may have kept values of expressions.
 func (r *run) release() {
 	r.meter.End()
-	if r.tells() {
+	if r.hasListener() {
 		return
 	}
 	r.validator.Release()
@@ -135,7 +135,7 @@ func (r *run) noteExcess(in *invocation) {
 		if refused {
 			text += ", celgate stopped before: what the server answers, if it does, is not known"
 		}
-		r.decision.say(Note{Message: text})
+		r.decision.addNote(Note{Message: text})
 	}
 }
 
@@ -148,21 +148,21 @@ func (r *run) noteNoParams(in *invocation) {
 		r.wantedParams(h, b),
 	),
 	}
-	r.decision.say(n)
+	r.decision.addNote(n)
 }
 
 // begins says that an invocation of a policy that no API server knows begins. Whoever stands in for a server enforces
 // it.
 func (r *run) begins(in *invocation) {
 	if (in.hook.Kind == policy.Admission || in.binding.Kind == policy.Admission) && !r.engine.standsIn {
-		r.decision.ruledBy(in.hook.Ref())
+		r.decision.rememberPolicy(in.hook.Ref())
 	}
 	r.tellRun(in, "")
 }
 
 // tellRun says that an invocation begins, or why it does not in the second pass.
 func (r *run) tellRun(in *invocation, whyNot string) {
-	if !r.tells() {
+	if !r.hasListener() {
 		return
 	}
 	if whyNot != "" {
@@ -177,7 +177,7 @@ func (r *run) tellRun(in *invocation, whyNot string) {
 // record adds outcomes to the decision.
 func (r *run) record(in *invocation, outcomes []eval.Outcome) {
 	if r.decision.Outcomes == nil {
-		r.decision.Outcomes = make([]Outcome, 0, r.known.of(in.hook.phase).outcomes)
+		r.decision.Outcomes = make([]Outcome, 0, r.known.candidates(in.hook.phase).outcomes)
 	}
 	if in.left > 1 { // the guess was one param for each binding
 		r.decision.Outcomes = slices.Grow(r.decision.Outcomes, in.left*in.hook.expressions())
@@ -203,7 +203,7 @@ func (r *run) record(in *invocation, outcomes []eval.Outcome) {
 		if rule := in.hook.rule(o); rule != nil {
 			to.Validation = rule.Name
 		}
-		if r.tells() {
+		if r.hasListener() {
 			r.tell(in.hook, in.binding, in, explain.Event{Op: explain.OpOutcome, Outcome: r.told.outcomes + from + i})
 		}
 	}
@@ -265,7 +265,7 @@ func (r *run) addTiming(in *invocation, start time.Time) {
 		return
 	}
 	if r.decision.Timings == nil {
-		r.decision.Timings = make([]Timing, 0, len(r.known.of(in.hook.phase).hooks))
+		r.decision.Timings = make([]Timing, 0, len(r.known.candidates(in.hook.phase).hooks))
 	}
 	r.decision.Timings = append(r.decision.Timings, Timing{
 		Kind: in.hook.Kind, Policy: in.hook.Name, Binding: in.binding.Name, Param: in.paramName(),

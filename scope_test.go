@@ -116,7 +116,7 @@ func TestScope(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			engine := scopeEngine(t, "  validations:\n  - "+c.rule)
-			for _, r := range engine.Rejected() {
+			for _, r := range engine.Rejections() {
 				t.Fatal(r.Status.Message)
 			}
 			d, err := engine.Validate(t.Context(), podRequest(t, engine, three, c.old))

@@ -39,7 +39,7 @@ func TestSingletonRefused(t *testing.T) {
 		"  validations: [{expression: 'true'}]\n  validationActions: [Deny]\n": "spec.validationActions: Forbidden: a policy has actions only with singletonPolicy: true",
 		"  singletonPolicy: true\n  validations: [{expression: 'params.x'}]\n": "undeclared reference to 'params'",
 	} {
-		r := engineOf(t, singleton(spec)).Rejected()
+		r := engineOf(t, singleton(spec)).Rejections()
 		if len(r) != 1 || !strings.Contains(r[0].Status.Message, want) {
 			t.Errorf("%s%+v", spec, r)
 		}
@@ -57,7 +57,7 @@ func TestSingletonBound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := engine.Rejected()
+		r := engine.Rejections()
 		if len(r) != 1 || r[0].Kind != policy.Admission.Binding() ||
 			!strings.Contains(r[0].Status.Message, `spec.policyName: Invalid value: "p": is a singleton policy`) {
 			t.Errorf("%+v", r)

@@ -63,7 +63,7 @@ func TestStoredPolicyDecides(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := len(written.Rejected()) == 0; got != test.written {
+		if got := len(written.Rejections()) == 0; got != test.written {
 			t.Errorf("%s as newly written: in force is %v, want %v", test.expression, got, test.written)
 		}
 		set := setOf(t, ratchet(test.expression))
@@ -72,14 +72,14 @@ func TestStoredPolicyDecides(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := len(served.Rejected()) == 0; got != test.served {
+		if got := len(served.Rejections()) == 0; got != test.served {
 			t.Errorf("%s stored, in the place of a server: in force is %v, want %v", test.expression, got, test.served)
 		}
 		stored, err := celgate.New(set, celgate.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if rejected := stored.Rejected(); len(rejected) > 0 {
+		if rejected := stored.Rejections(); len(rejected) > 0 {
 			t.Fatalf("%s stored: rejected: %v", test.expression, rejected[0].Status.Message)
 		}
 		request, err := stored.Prepare(t.Context(), &celgate.Request{
@@ -127,7 +127,7 @@ func TestTwoOfOneName(t *testing.T) {
 		p.Kind = policy.Mutating // of another kind
 		set.Policies = append(set.Policies, p)
 	}
-	if unique, twice := set.Unique(); len(twice) > 0 || len(unique.Policies) != 2 {
+	if unique, twice := set.Deduplicate(); len(twice) > 0 || len(unique.Policies) != 2 {
 		t.Error(twice)
 	}
 }

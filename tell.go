@@ -53,8 +53,8 @@ type teller struct {
 	second bool     // in the second pass of the mutating policies
 }
 
-// tells reports whether anybody listens.
-func (t *teller) tells() bool { return t.told != nil }
+// hasListener reports whether anybody listens.
+func (t *teller) hasListener() bool { return t.told != nil }
 
 func (t *teller) tell(h *hook, b *compiledBinding, in *invocation, e explain.Event) {
 	e.Kind, e.Phase, e.Policy, e.Second = h.Kind, h.phase, h.Name, t.second

@@ -65,7 +65,7 @@ var noTemplate = func() (all []effects.Path) {
 // templateErrors refuses expressions of a policy about templates that read what no template has, without asking whether
 // it is there.
 func (e *Engine) templateErrors(p *policy.Policy) (errs field.ErrorList) {
-	if !p.OfTemplates() {
+	if !p.JudgesTemplates() {
 		return nil
 	}
 	names := e.envs.Scope(celenv.Run, false)

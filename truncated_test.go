@@ -34,8 +34,8 @@ func TestTruncated(t *testing.T) {
 		Bindings: []*policy.Binding{{Kind: policy.Mutating, Name: "replicas", PolicyName: "replicas"}}}
 	for _, without := range []bool{false, true} {
 		e, err := celgate.New(set, celgate.Options{WithoutQuirks: without})
-		if err != nil || len(e.Rejected()) > 0 {
-			t.Fatal(err, e.Rejected())
+		if err != nil || len(e.Rejections()) > 0 {
+			t.Fatal(err, e.Rejections())
 		}
 		d, err := e.Mutate(t.Context(), celgate.AssumePrepared(&celgate.Request{
 			Operation: celgate.Create, Namespace: "default", Name: "web",

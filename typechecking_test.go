@@ -38,7 +38,7 @@ func TestTypeChecking(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			engine := engineOf(t, c.policy)
 			message := ""
-			for _, r := range engine.Rejected() {
+			for _, r := range engine.Rejections() {
 				message += r.Status.Message
 			}
 			if (message == "") != (c.want == "") || !strings.Contains(message, c.want) {

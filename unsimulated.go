@@ -29,7 +29,7 @@ func (r *run) noteMadeUp() {
 			continue
 		}
 		if made == nil {
-			made = r.madeUp()
+			made = r.madeUpMembers()
 		}
 		var what []string
 		for _, v := range values {
@@ -42,7 +42,7 @@ func (r *run) noteMadeUp() {
 		}
 		n := Note{Message: "policy " + h.Name + ": only a server knows " + enumerate(
 			what) + "; the values are made up"}
-		r.decision.say(n)
+		r.decision.addNote(n)
 	}
 }
 
@@ -60,14 +60,14 @@ func (r *run) noteManaged() {
 	}
 	for _, h := range r.mentioning {
 		if h.mentions.Managed {
-			r.decision.say(Note{Message: "policy " + h.Name +
+			r.decision.addNote(Note{Message: "policy " + h.Name +
 				": the server gives every object metadata.managedFields; they are not simulated"})
 		}
 	}
 }
 
-// madeUp returns the members of the objects that expressions see whose values are made up.
-func (r *run) madeUp() map[string]bool {
+// madeUpMembers returns the members of the objects that expressions see whose values are made up.
+func (r *run) madeUpMembers() map[string]bool {
 	made := map[string]bool{}
 	resource := r.engine.types.Resource(r.Resource)
 	if resource == nil {
@@ -115,7 +115,7 @@ func (r *run) noteUnsimulated() {
 			Message: "policy " + h.Name + ": before policies see a new Pod the server fills in " + enumerate(what) +
 				" (" + enumerate(slices.Compact(names)) + "); this is not simulated" + refusal,
 		}
-		r.decision.say(n)
+		r.decision.addNote(n)
 	}
 }
 

@@ -55,7 +55,7 @@ func (r *run) validateOne(in *invocation, published *annotations) (ran, failed b
 		_, err := r.requestNamespace()
 		return false, false, err
 	}
-	v, err := r.inVersion(in.kind)
+	v, err := r.convertTo(in.kind)
 	if err != nil {
 		r.configurationViolation(&configurationError{in.hook, in.binding, conversionError{err}})
 		return false, true, nil
@@ -145,10 +145,10 @@ func (r *run) showTemplate(values *eval.Inputs, v *versioned) bool {
 	object, old := templateOf(v.object, v.kind), templateOf(v.oldObject, v.kind)
 	values.Object, values.OldObject = nil, nil
 	if object != nil {
-		values.Object = inForm(object, values.Type, v.form)
+		values.Object = toForm(object, values.Type, v.form)
 	}
 	if old != nil {
-		values.OldObject = inForm(old, values.Type, v.form)
+		values.OldObject = toForm(old, values.Type, v.form)
 	}
 	return object != nil || v.object == nil && old != nil
 }
@@ -160,7 +160,7 @@ func (in *invocation) actionsOn(rule *policy.Validation, isError bool) []policy.
 		actions = in.binding.ActionsOn
 	}
 	if in.hook.template {
-		return in.hook.OnTemplates(actions(rule))
+		return in.hook.TemplateActions(actions(rule))
 	}
 	return actions(rule)
 }

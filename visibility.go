@@ -35,8 +35,8 @@ func reference(parts ...string) string {
 	return hex.EncodeToString(sum.Sum(nil)[:6])
 }
 
-// told is the text of a violation as the client gets it.
-func (v *Violation) told() string {
+// clientText is the text of a violation as the client gets it.
+func (v *Violation) clientText() string {
 	if v.Reference != "" {
 		return "reference " + v.Reference
 	}
@@ -49,8 +49,8 @@ func (v *Violation) warnsOf(req *Request) bool {
 		!slices.Contains(v.Actions, policy.Warn)
 }
 
-// audited is an element of the validation_failure annotation.
-func (v *Violation) audited() auditedFailure {
+// auditFailure is an element of the validation_failure annotation.
+func (v *Violation) auditFailure() auditedFailure {
 	return auditedFailure{v.Message, v.Policy, v.Binding, v.index, v.Validation, v.Actions, v.Reference}
 }
 

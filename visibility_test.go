@@ -56,7 +56,7 @@ func TestVisibility(t *testing.T) {
 	} {
 		engine := limitedEngine(t, "apiVersion: policy.celgate.dev/v1alpha1\nkind: AdmissionPolicy\nmetadata: {name: v}\nspec:\n"+c.policy+
 			"---\napiVersion: policy.celgate.dev/v1alpha1\nkind: AdmissionPolicyBinding\nmetadata: {name: v}\nspec:\n  policyName: v\n"+c.binding+"\n")
-		for _, r := range engine.Rejected() {
+		for _, r := range engine.Rejections() {
 			t.Fatal(name, r.Status.Message)
 		}
 		prepared, err := engine.RequestFor(t.Context(), map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
@@ -89,7 +89,7 @@ func TestVisibility(t *testing.T) {
 	}
 	for visibility, want := range map[string]string{"{violations: Nobody}": `spec.visibility.violations: Unsupported value: "Nobody"`,
 		"{dryRun: Never}": `spec.visibility.dryRun: Unsupported value: "Never": supported values: "Always"`} {
-		rejected := limitedEngine(t, "apiVersion: policy.celgate.dev/v1alpha1\nkind: AdmissionPolicyBinding\nmetadata: {name: v}\nspec: {policyName: v, visibility: "+visibility+"}\n").Rejected()
+		rejected := limitedEngine(t, "apiVersion: policy.celgate.dev/v1alpha1\nkind: AdmissionPolicyBinding\nmetadata: {name: v}\nspec: {policyName: v, visibility: "+visibility+"}\n").Rejections()
 		if len(rejected) != 1 || !strings.Contains(rejected[0].Status.Message, want) {
 			t.Error(visibility, rejected)
 		}

@@ -12,9 +12,9 @@ const (
 	maxCutWarningRunes = 256
 )
 
-// sendable returns the warnings that reach the client: those without control characters, for they travel in
+// sendableWarnings returns the warnings that reach the client: those without control characters, for they travel in
 // headers, and all of them cut if together they are too long.
-func sendable(warnings []Warning) []Warning {
+func sendableWarnings(warnings []Warning) []Warning {
 	var sent []Warning
 	written, cutting := 0, false
 	send := func(w Warning) {

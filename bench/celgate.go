@@ -50,7 +50,7 @@ func newEngine(w *workload) (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range e.Rejected() {
+	for _, r := range e.Rejections() {
 		return nil, fmt.Errorf("%s is rejected: %s", r.Name, r.Status.Message)
 	}
 	object, err := readObjects(w.object)

@@ -28,7 +28,7 @@ func (b *bench) loads(out io.Writer, selected *regexp.Regexp) error {
 	if err != nil {
 		return err
 	}
-	if rejected := engine.Rejected(); len(rejected) > 0 {
+	if rejected := engine.Rejections(); len(rejected) > 0 {
 		return fmt.Errorf("%s: %v", name, rejected[0].Status.Message)
 	}
 	took, used := time.Since(wall), processorTime()-cpu

@@ -129,9 +129,9 @@ func (e Evaluation) Path() string { return e.traced.Path() }
 // ItemPath is that of an item of the list that the expression came to; empty if it is none of the object.
 func (e Evaluation) ItemPath(index int) string { return e.traced.ItemPath(index) }
 
-// Decisive returns the bytes of the part of the text that made the expression false or an error: the first operand of
+// DecisivePart returns the bytes of the part of the text that made the expression false or an error: the first operand of
 // && that is, the branch of ?: that was taken. It is the whole text if no part is alone to blame.
-func (e Evaluation) Decisive() (from, to int) { return e.traced.DecisivePart() }
+func (e Evaluation) DecisivePart() (from, to int) { return e.traced.DecisivePart() }
 
 // A Branch is a part of an expression that decides what else of it is evaluated: an operand of && or ||, or the
 // condition of ?:. The bodies of macros such as all, exists and filter are made of them too.

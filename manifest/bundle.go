@@ -29,7 +29,7 @@ func NewBundle(docs ...*Document) *Bundle {
 			b.Reviews = append(b.Reviews, d)
 		case IsSuite(d.Object):
 			b.Suites = append(b.Suites, d)
-		case !policy.Recognised(d.Object):
+		case !policy.IsRecognised(d.Object):
 			b.Objects = append(b.Objects, d)
 		default:
 			p, bound, err := policy.FromObject(d.Object, d)
@@ -45,7 +45,7 @@ func NewBundle(docs ...*Document) *Bundle {
 		}
 	}
 	var twice []*policy.DuplicateError
-	b.Set, twice = given.Unique()
+	b.Set, twice = given.Deduplicate()
 	for _, err := range twice {
 		b.Problems = append(b.Problems, Problem{
 			Position: err.Position, Message: err.Ref.String() + " is given twice",

@@ -62,13 +62,13 @@ type Places interface {
 	Place(path string) Locator
 }
 
-// Recognised reports that obj is a policy or a binding of this package: a ValidatingAdmissionPolicy, a
+// IsRecognised reports that obj is a policy or a binding of this package: a ValidatingAdmissionPolicy, a
 // MutatingAdmissionPolicy or a binding of one, in version v1, v1beta1 or v1alpha1, or in version v1 of [OwnGroup]; an
 // AdmissionPolicy or a binding of one in version [Dialect].
-func Recognised(obj map[string]any) bool {
+func IsRecognised(obj map[string]any) bool {
 	obj = Native(obj)
 	kind, _ := obj["kind"].(string)
-	return blank(versionOf(obj), kind) != nil
+	return newTyped(versionOf(obj), kind) != nil
 }
 
 // FromObject makes a policy or a binding of an object; on success exactly one of them is not nil. The server's
@@ -83,11 +83,11 @@ func FromObject(obj map[string]any, places Places) (*Policy, *Binding, error) {
 	obj = Native(obj)
 	version := versionOf(obj)
 	kind, _ := obj["kind"].(string)
-	into := blank(version, kind)
+	into := newTyped(version, kind)
 	if into == nil {
 		return nil, nil, fmt.Errorf("%v %v is not an admission policy or binding", obj["apiVersion"], obj["kind"])
 	}
-	data, err := decode(obj, func() any { return blank(version, kind) }, places)
+	data, err := decode(obj, func() any { return newTyped(version, kind) }, places)
 	if err != nil {
 		err.Version, err.Kind = apiVersion[strings.LastIndexByte(apiVersion, '/')+1:], kind
 		return nil, nil, err
@@ -95,32 +95,32 @@ func FromObject(obj map[string]any, places Places) (*Policy, *Binding, error) {
 	c := converter{apiVersion: apiVersion, version: version, places: places}
 	if version != Dialect {
 		// The versions differ in the defaults, not in the fields, so that v1 can hold all of them.
-		into = blank("v1", kind)
+		into = newTyped("v1", kind)
 	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, into); err != nil {
 		return nil, nil, fmt.Errorf("%s %s: %w", c.apiVersion, kind, err)
 	}
 	switch in := into.(type) {
 	case *admissionv1.ValidatingAdmissionPolicy:
-		nameGenerated(&in.ObjectMeta, data)
+		fillGeneratedName(&in.ObjectMeta, data)
 		return c.validating(in), nil, nil
 	case *admissionv1.MutatingAdmissionPolicy:
-		nameGenerated(&in.ObjectMeta, data)
+		fillGeneratedName(&in.ObjectMeta, data)
 		return c.mutating(in), nil, nil
 	case *admissionv1.ValidatingAdmissionPolicyBinding:
-		nameGenerated(&in.ObjectMeta, data)
+		fillGeneratedName(&in.ObjectMeta, data)
 		return nil, c.validatingBinding(in), nil
 	case *admissionv1.MutatingAdmissionPolicyBinding:
-		nameGenerated(&in.ObjectMeta, data)
+		fillGeneratedName(&in.ObjectMeta, data)
 		return nil, c.mutatingBinding(in), nil
 	case *dialect.AdmissionPolicy:
-		nameGenerated(&in.ObjectMeta, data)
+		fillGeneratedName(&in.ObjectMeta, data)
 		return c.admission(in), nil, nil
 	case *dialect.AdmissionPolicyBinding:
-		nameGenerated(&in.ObjectMeta, data)
+		fillGeneratedName(&in.ObjectMeta, data)
 		return nil, c.admissionBinding(in), nil
 	case *dialect.NamespacedAdmissionPolicyBinding:
-		nameGenerated(&in.ObjectMeta, data)
+		fillGeneratedName(&in.ObjectMeta, data)
 		return nil, c.namespacedBinding(in), nil
 	}
 	return nil, nil, fmt.Errorf("%s %s is not an admission policy or binding", c.apiVersion, kind)
@@ -139,8 +139,8 @@ func versionOf(obj map[string]any) string {
 	return version
 }
 
-// blank returns a new object of the API's own Go type; nil if there is none.
-func blank(version, kind string) any {
+// newTyped returns a new object of the API's own Go type; nil if there is none.
+func newTyped(version, kind string) any {
 	switch version + " " + kind {
 	case "v1 ValidatingAdmissionPolicy":
 		return new(admissionv1.ValidatingAdmissionPolicy)
@@ -395,9 +395,9 @@ func rules(in []admissionv1.NamedRuleWithOperations) []Rule {
 	return out
 }
 
-// nameGenerated fills in the name of an object that has only a generateName. The server's suffix is random; this
+// fillGeneratedName fills in the name of an object that has only a generateName. The server's suffix is random; this
 // one comes from the content, in the server's form (apiserver pkg/storage/names/generate.go v0.37.2).
-func nameGenerated(meta *metav1.ObjectMeta, data []byte) {
+func fillGeneratedName(meta *metav1.ObjectMeta, data []byte) {
 	const suffix, longest = 5, 63
 	if meta.Name != "" || meta.GenerateName == "" {
 		return
@@ -509,7 +509,7 @@ func nearField(t reflect.Type, path string) string {
 			return ""
 		}
 		for range strings.Count(index, "]") {
-			if t = pointed(t); t.Kind() != reflect.Slice && t.Kind() != reflect.Map {
+			if t = pointedType(t); t.Kind() != reflect.Slice && t.Kind() != reflect.Map {
 				return ""
 			}
 			t = t.Elem()
@@ -519,7 +519,7 @@ func nearField(t reflect.Type, path string) string {
 	return spell.Nearest(wrong, slices.Sorted(maps.Keys(fieldsOf(t))), max(2, len(wrong)/4))
 }
 
-func pointed(t reflect.Type) reflect.Type {
+func pointedType(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -528,7 +528,7 @@ func pointed(t reflect.Type) reflect.Type {
 
 // fieldsOf are the fields of a structure, or what a pointer leads to, by their names in JSON; nil for other types.
 func fieldsOf(t reflect.Type) map[string]reflect.Type {
-	if t = pointed(t); t.Kind() != reflect.Struct {
+	if t = pointedType(t); t.Kind() != reflect.Struct {
 		return nil
 	}
 	all := map[string]reflect.Type{}

@@ -20,8 +20,8 @@ func (c converter) admission(in *dialect.AdmissionPolicy) *Policy {
 		in.Spec.MatchConditions, in.Spec.Variables)
 	p.MatchConstraints = c.ownMatch(in.Spec.MatchConstraints)
 	if p.MatchConstraints != nil {
-		aboutPolicy(p.MatchConstraints.Permissions, in.Name)
-		aboutPolicy(p.MatchConstraints.ExcludePermissions, in.Name)
+		defaultToPolicy(p.MatchConstraints.Permissions, in.Name)
+		defaultToPolicy(p.MatchConstraints.ExcludePermissions, in.Name)
 	}
 	p.Bindable = in.Spec.Bindable
 	p.Reinvocation = ReinvocationPolicy(in.Spec.ReinvocationPolicy)
@@ -97,9 +97,9 @@ func (c converter) ownValidation(path string, in dialect.Validation) Validation 
 		MessageExpression: in.MessageExpression})
 	if in.Scope != "" {
 		x.Scope = c.expr(path+".scope", in.Scope)
-		x.within = x.Within()
+		x.within = x.ParsedScope()
 	}
-	x.refined(&in)
+	x.setDialect(&in)
 	return x
 }
 
@@ -119,7 +119,7 @@ func (c converter) ownMutation(path string, in dialect.Mutation) Mutation {
 	}
 	if in.Scope != "" {
 		m.Scope = c.expr(path+".scope", in.Scope)
-		m.within = m.Within()
+		m.within = m.ParsedScope()
 	}
 	m.check, m.Overwritable = in.Validation, in.Validation == overwritableCheck
 	if members, ok := in.Validation.(map[string]any); ok {
@@ -280,15 +280,15 @@ func (v *validator) policies(b *Binding, spec *field.Path) {
 	}
 }
 
-// Together returns why the policies that b names cannot be in force together, given those that are valid: of one policy
+// CheckTogether returns why the policies that b names cannot be in force together, given those that are valid: of one policy
 // only that it does not let b bind it.
-func (b *Binding) Together(valid map[Ref]*Policy) field.ErrorList {
+func (b *Binding) CheckTogether(valid map[Ref]*Policy) field.ErrorList {
 	var errs field.ErrorList
 	var first *Policy // with params
 	for i, ref := range b.PolicyRefs() {
 		p, at := valid[ref], b.PolicyPath(i)
 		if p != nil {
-			errs = append(errs, b.unbindable(p, at)...)
+			errs = append(errs, b.checkBindable(p, at)...)
 		}
 		switch {
 		case len(b.Policies) == 0:
@@ -307,8 +307,8 @@ func (b *Binding) Together(valid map[Ref]*Policy) field.ErrorList {
 	return errs
 }
 
-// Among returns b as far as it is about policies for which in is true; nil if it is about none of them.
-func (b *Binding) Among(in func(Ref) bool) *Binding {
+// Restrict returns b as far as it is about policies for which in is true; nil if it is about none of them.
+func (b *Binding) Restrict(in func(Ref) bool) *Binding {
 	refs := b.PolicyRefs()
 	switch n := len(slices.DeleteFunc(slices.Clone(refs), func(r Ref) bool { return !in(r) })); {
 	case n == len(refs) || len(b.Policies) == 0:
@@ -375,7 +375,7 @@ func (v *validator) ownMutations(mutations []Mutation, path *field.Path) {
 	for i, m := range mutations {
 		at := path.Index(i)
 		v.ownName(m.Name, names, at.Child("name"))
-		v.scope(m.Within(), at.Child("scope"))
+		v.scope(m.ParsedScope(), at.Child("scope"))
 		if !m.ForEach.Expr.IsZero() || m.ForEach.Name != "" || m.ForEach.Expr.Field != "" {
 			v.forEach(m.ForEach, at.Child("forEach"))
 		}
@@ -435,7 +435,7 @@ func (v *validator) admission(p *Policy, spec *field.Path) {
 	v.checks(p, spec)
 	v.ordering(p, spec)
 	v.defaultParams(p, spec)
-	v.bindable(p, spec.Child("bindable"))
+	v.checkBindable(p, spec.Child("bindable"))
 	v.ownValidations(p, spec)
 	v.templates(p, spec)
 	v.singleton(p, spec)

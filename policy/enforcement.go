@@ -40,7 +40,7 @@ func (b *Binding) ActionsOn(x *Validation) []Action {
 			actions = named
 		}
 	}
-	return atMost(actions, x.MaxEnforcement)
+	return capActions(actions, x.MaxEnforcement)
 }
 
 // ActionsOnError returns what the binding does where x cannot be evaluated and that counts as a failure; x is nil for
@@ -49,8 +49,8 @@ func (b *Binding) ActionsOnError(x *Validation) []Action {
 	if x == nil {
 		x = &Validation{}
 	}
-	if actions := b.onError(); actions != nil {
-		return atMost(actions, x.MaxEnforcement)
+	if actions := b.errorActions(); actions != nil {
+		return capActions(actions, x.MaxEnforcement)
 	}
 	return b.ActionsOn(x)
 }
@@ -58,14 +58,14 @@ func (b *Binding) ActionsOnError(x *Validation) []Action {
 // ActionsOnMisconfiguration returns what the binding does where nothing can be evaluated, as without a param: it
 // denies, whatever its actions are, unless it says otherwise for errors.
 func (b *Binding) ActionsOnMisconfiguration() []Action {
-	if actions := b.onError(); actions != nil {
+	if actions := b.errorActions(); actions != nil {
 		return actions
 	}
 	return []Action{Deny}
 }
 
-// onError is what the binding says of errors; nil if it says nothing, or there is none.
-func (b *Binding) onError() []Action {
+// errorActions is what the binding says of errors; nil if it says nothing, or there is none.
+func (b *Binding) errorActions() []Action {
 	if b == nil || b.Enforcement == nil {
 		return nil
 	}
@@ -96,8 +96,8 @@ func reasonsOf(kind Kind) []metav1.StatusReason {
 // strength is the order of actions.
 var strength = map[Action]int{Audit: 1, Warn: 2, Deny: 3}
 
-// atMost returns actions with most in place of those that are stronger; most may be empty.
-func atMost(all []Action, most Action) []Action {
+// capActions returns actions with most in place of those that are stronger; most may be empty.
+func capActions(all []Action, most Action) []Action {
 	if most == "" || !slices.ContainsFunc(all, func(a Action) bool { return strength[a] > strength[most] }) {
 		return all
 	}
@@ -142,8 +142,8 @@ func enforcement(in *dialect.Enforcement) *Enforcement {
 	return out
 }
 
-// refined sets what only validations of the dialect have.
-func (x *Validation) refined(in *dialect.Validation) {
+// setDialect sets what only validations of the dialect have.
+func (x *Validation) setDialect(in *dialect.Validation) {
 	x.Name, x.Guard = in.Name, in.Guard
 	x.MaxEnforcement, x.FailurePolicy = in.MaxEnforcement, in.FailurePolicy
 	if in.Code != nil {
@@ -255,9 +255,9 @@ func (v *validator) enforcement(b *Binding, path *field.Path) {
 	}
 }
 
-// Unnamed returns what is wrong with the names of validations in the enforcement of a binding, given the policies that
+// CheckNames returns what is wrong with the names of validations in the enforcement of a binding, given the policies that
 // are known; nothing while one that it names is not among them.
-func (b *Binding) Unnamed(known map[Ref]*Policy) (errs field.ErrorList) {
+func (b *Binding) CheckNames(known map[Ref]*Policy) (errs field.ErrorList) {
 	if b.Enforcement == nil {
 		return nil
 	}

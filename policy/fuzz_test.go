@@ -32,7 +32,7 @@ func FuzzFromObject(f *testing.F) {
 		before := runtime.DeepCopyJSON(obj)
 		p, b, err := policy.FromObject(obj, rows{"": 1})
 		switch {
-		case !policy.Recognised(obj):
+		case !policy.IsRecognised(obj):
 			if err == nil || p != nil || b != nil {
 				t.Fatal(p, b, err)
 			}

@@ -16,7 +16,7 @@ import (
 // does not compile, else the start of the field or of its nearest parent, else p.Position. Of err it needs the field
 // and the detail.
 func (p *Policy) Locate(err *field.Error) Position {
-	if x := p.At(err.Field); !x.IsZero() {
+	if x := p.ExpressionAt(err.Field); !x.IsZero() {
 		if at := x.Locate(compileOffset(err, x.Src)); at.IsValid() {
 			return at
 		}

@@ -54,8 +54,8 @@ func ownRules(in []dialect.Rule) (out []Rule) {
 	return out
 }
 
-// aboutPolicy makes permissions that name no resource those of a policy.
-func aboutPolicy(permissions []Permission, name string) {
+// defaultToPolicy makes permissions that name no resource those of a policy.
+func defaultToPolicy(permissions []Permission, name string) {
 	for i, p := range permissions {
 		if p == (Permission{Verb: p.Verb}) {
 			permissions[i] = Permission{Verb: p.Verb, APIGroup: OwnGroup, Resource: policiesResource, Name: name}

@@ -33,8 +33,8 @@ func (b *Binding) Scope() *MatchResources {
 	return &own
 }
 
-// bindable checks who may bind a policy.
-func (v *validator) bindable(p *Policy, path *field.Path) {
+// checkBindable checks who may bind a policy.
+func (v *validator) checkBindable(p *Policy, path *field.Path) {
 	if p.Singleton != nil && p.Bindable != nil {
 		v.add(field.Forbidden(path, "a singleton policy has no bindings"))
 	}
@@ -46,19 +46,19 @@ func (v *validator) bindable(p *Policy, path *field.Path) {
 	}
 }
 
-// Unbindable returns why b may not bind those of its policies that are given.
-func (b *Binding) Unbindable(policies []*Policy) (errs field.ErrorList) {
+// CheckBindable returns why b may not bind those of its policies that are given.
+func (b *Binding) CheckBindable(policies []*Policy) (errs field.ErrorList) {
 	for i, ref := range b.PolicyRefs() {
 		for _, p := range policies {
 			if p.Ref() == ref {
-				errs = append(errs, b.unbindable(p, b.PolicyPath(i))...)
+				errs = append(errs, b.checkBindable(p, b.PolicyPath(i))...)
 			}
 		}
 	}
 	return errs
 }
 
-func (b *Binding) unbindable(p *Policy, at *field.Path) field.ErrorList {
+func (b *Binding) checkBindable(p *Policy, at *field.Path) field.ErrorList {
 	if p.Kind != Admission && b.Namespace == "" {
 		return nil
 	}
@@ -72,8 +72,8 @@ func (b *Binding) unbindable(p *Policy, at *field.Path) field.ErrorList {
 	return field.ErrorList{field.Forbidden(at, text)}
 }
 
-// namespaced checks what a binding of a namespace may not say.
-func (v *validator) namespaced(b *Binding, spec *field.Path) {
+// checkNamespaced checks what a binding of a namespace may not say.
+func (v *validator) checkNamespaced(b *Binding, spec *field.Path) {
 	for i, ref := range b.Policies {
 		if ref.Kind != string(Admission) {
 			v.add(field.Forbidden(spec.Child("policies").Index(i).Child("kind"), "only an AdmissionPolicy is bindable in namespaces"))

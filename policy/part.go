@@ -78,8 +78,8 @@ func (p *Policy) Expressions() iter.Seq[Part] {
 	}
 }
 
-// At returns the expression of p at a field path; the zero Expr if there is none.
-func (p *Policy) At(path string) Expr {
+// ExpressionAt returns the expression of p at a field path; the zero Expr if there is none.
+func (p *Policy) ExpressionAt(path string) Expr {
 	for x := range p.Expressions() {
 		if x.Field == path {
 			return x.Expr

@@ -40,8 +40,8 @@ const (
 	PhaseValidation Phase = "validation"
 )
 
-// Released returns the kind of admissionregistration.k8s.io whose policies run in the phase.
-func (ph Phase) Released() Kind {
+// ReleasedKind returns the kind of admissionregistration.k8s.io whose policies run in the phase.
+func (ph Phase) ReleasedKind() Kind {
 	if ph == PhaseMutation {
 		return Mutating
 	}
@@ -55,9 +55,9 @@ type Set struct {
 	Bindings []*Binding
 }
 
-// Unique returns the set with the first of all policies, and of all bindings, of one kind and name, and errors about
+// Deduplicate returns the set with the first of all policies, and of all bindings, of one kind and name, and errors about
 // the others: no cluster has two.
-func (s *Set) Unique() (Set, []*DuplicateError) {
+func (s *Set) Deduplicate() (Set, []*DuplicateError) {
 	var unique Set
 	var errs []*DuplicateError
 	seen := map[Ref]Position{}
@@ -231,8 +231,8 @@ const DefaultPasses = 2
 // Passes returns how often the mutations of p may run in one request.
 func (p *Policy) Passes() int { return cmp.Or(p.MaxPasses, DefaultPasses) }
 
-// In reports whether the policy has a say in a phase.
-func (p *Policy) In(phase Phase) bool {
+// ActsIn reports whether the policy has a say in a phase.
+func (p *Policy) ActsIn(phase Phase) bool {
 	switch p.Kind {
 	case Mutating:
 		return phase == PhaseMutation
@@ -252,15 +252,15 @@ func (p *Policy) ChecksMutations() bool {
 }
 
 // Mutates reports whether the policy changes objects.
-func (p *Policy) Mutates() bool { return p.In(PhaseMutation) }
+func (p *Policy) Mutates() bool { return p.ActsIn(PhaseMutation) }
 
 // Validates reports whether the policy judges objects, by more than whether its mutations hold.
 func (p *Policy) Validates() bool {
 	return p.Kind == Validating || p.Kind == Admission && (len(p.Validations) > 0 || len(p.AuditAnnotations) > 0)
 }
 
-// OnlyValidating returns the policy without its mutations: itself if it has none, and nil if it has nothing else.
-func (p *Policy) OnlyValidating() *Policy {
+// WithoutMutations returns the policy without its mutations: itself if it has none, and nil if it has nothing else.
+func (p *Policy) WithoutMutations() *Policy {
 	switch {
 	case !p.Mutates():
 		return p
@@ -437,11 +437,11 @@ const (
 	IgnoreLost = "Skip"
 )
 
-// Once reports that the mutation is made once, and not for each of some values.
-func (m *Mutation) Once() bool { return m.Scope.IsZero() && m.ForEach == (NamedExpr{}) }
+// RunsOnce reports that the mutation is made once, and not for each of some values.
+func (m *Mutation) RunsOnce() bool { return m.Scope.IsZero() && m.ForEach == (NamedExpr{}) }
 
-// Exact reports that the mutation, made once more when all mutations of a request are made, is to change nothing.
-func (m *Mutation) Exact() bool { return !m.Overwritable && m.AtEnd.IsZero() }
+// IsExact reports that the mutation, made once more when all mutations of a request are made, is to change nothing.
+func (m *Mutation) IsExact() bool { return !m.Overwritable && m.AtEnd.IsZero() }
 
 // What becomes of default params where there are others.
 const (
@@ -527,13 +527,13 @@ type MatchResources struct {
 	Permissions, ExcludePermissions []Permission
 }
 
-// ByUser reports that who makes a request decides whether it matches.
-func (m *MatchResources) ByUser() bool {
+// DependsOnUser reports that who makes a request decides whether it matches.
+func (m *MatchResources) DependsOnUser() bool {
 	return m != nil && len(m.Subjects)+len(m.ExcludeSubjects) > 0
 }
 
-// ByPermission reports that what a user may do decides whether a request matches.
-func (m *MatchResources) ByPermission() bool {
+// DependsOnPermissions reports that what a user may do decides whether a request matches.
+func (m *MatchResources) DependsOnPermissions() bool {
 	return m != nil && len(m.Permissions)+len(m.ExcludePermissions) > 0
 }
 

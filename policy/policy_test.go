@@ -256,7 +256,7 @@ spec: {policyName: p, paramRef: {selector: {}}}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			obj := object(t, test.object)
-			if !policy.Recognised(obj) {
+			if !policy.IsRecognised(obj) {
 				t.Error("not recognised")
 			}
 			p, b, err := policy.FromObject(obj, nil)
@@ -286,7 +286,7 @@ func TestRecognised(t *testing.T) {
 		`{}`: false,
 	} {
 		obj := object(t, text)
-		if got := policy.Recognised(obj); got != want {
+		if got := policy.IsRecognised(obj); got != want {
 			t.Errorf("%s: %v", text, got)
 		}
 		p, b, err := policy.FromObject(obj, nil)

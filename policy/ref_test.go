@@ -66,7 +66,7 @@ func TestExpressions(t *testing.T) {
 	for range p.Expressions() {
 		break // an iterator that goes on panics
 	}
-	if got := p.At("spec.second"); got != x("second") {
+	if got := p.ExpressionAt("spec.second"); got != x("second") {
 		t.Errorf("At finds %v", got)
 	}
 }

@@ -11,12 +11,12 @@ import (
 // TemplatesOfPods, in [Policy.Templates], says that rules about Pods are for the templates of Pods in workloads, too.
 const TemplatesOfPods = "pods"
 
-// OfTemplates reports that the policy also judges the templates of Pods in workloads.
-func (p *Policy) OfTemplates() bool { return len(p.Templates) > 0 && p.Validates() }
+// JudgesTemplates reports that the policy also judges the templates of Pods in workloads.
+func (p *Policy) JudgesTemplates() bool { return len(p.Templates) > 0 && p.Validates() }
 
-// OnTemplates returns what a binding of the policy does about a template where it would do actions about a Pod.
-func (p *Policy) OnTemplates(actions []Action) []Action {
-	return atMost(actions, p.TemplateEnforcement)
+// TemplateActions returns what a binding of the policy does about a template where it would do actions about a Pod.
+func (p *Policy) TemplateActions(actions []Action) []Action {
+	return capActions(actions, p.TemplateEnforcement)
 }
 
 // Rules returns the resource rules of the requests that the policy is for: those that it has, and those for workloads
@@ -25,7 +25,7 @@ func (p *Policy) Rules() []Rule {
 	if p.MatchConstraints == nil {
 		return nil
 	}
-	if !p.OfTemplates() {
+	if !p.JudgesTemplates() {
 		return p.MatchConstraints.ResourceRules
 	}
 	return slices.Concat(p.MatchConstraints.ResourceRules, templateRules(p.MatchConstraints.ResourceRules, scope.Templates))

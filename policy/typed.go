@@ -33,7 +33,7 @@ func NewSet(objects ...runtime.Object) (*Set, error) {
 			return nil, err
 		}
 	}
-	if _, twice := set.Unique(); len(twice) > 0 {
+	if _, twice := set.Deduplicate(); len(twice) > 0 {
 		return nil, twice[0]
 	}
 	return set, nil

@@ -138,7 +138,7 @@ func (v *validator) binding(b *Binding) {
 	name := b.Name
 	if b.Namespace != "" {
 		name = b.Metadata.Name
-		v.namespaced(b, field.NewPath("spec"))
+		v.checkNamespaced(b, field.NewPath("spec"))
 	}
 	v.metadata(name, b.Metadata)
 	spec := field.NewPath("spec")
@@ -198,11 +198,11 @@ func (r Ref) Invalid(errs field.ErrorList) *metav1.Status {
 	return &status
 }
 
-// Unserved says why a server takes no object of a kind in apiVersion, in the words of kubectl; "" if it does take it.
+// UnservedReason says why a server takes no object of a kind in apiVersion, in the words of kubectl; "" if it does take it.
 // The function tells in which versions a kind is served by default, and in which ones only if flags say so. A kind of
 // the second sort alone is taken to be turned on. Where not even ValidatingAdmissionPolicies are known, nothing is
 // said. Objects of [OwnGroup] are served by their CustomResourceDefinition.
-func Unserved(apiVersion, kind, minor string, versions func(schema.GroupKind) (served, optional []string)) string {
+func UnservedReason(apiVersion, kind, minor string, versions func(schema.GroupKind) (served, optional []string)) string {
 	version, native := strings.CutPrefix(apiVersion, group+"/")
 	served, optional := versions(schema.GroupKind{Group: group, Kind: kind})
 	if len(served) == 0 {
@@ -462,11 +462,11 @@ func (v *validator) checkTrimmed(use Use, locals, src string, path *field.Path) 
 
 // expression checks an expression that is not blank.
 func (v *validator) expression(use Use, locals, src string, path *field.Path) {
-	v.compiled(Part{Expr: Expr{Src: src}, Use: use, Locals: locals}, src, path)
+	v.checkCompiled(Part{Expr: Expr{Src: src}, Use: use, Locals: locals}, src, path)
 }
 
-// compiled adds why an expression does not compile, if it does not. Its text is shown as it was written.
-func (v *validator) compiled(x Part, written string, path *field.Path) {
+// checkCompiled adds why an expression does not compile, if it does not. Its text is shown as it was written.
+func (v *validator) checkCompiled(x Part, written string, path *field.Path) {
 	if v.compile == nil {
 		return
 	}
@@ -495,7 +495,7 @@ func (v *validator) variables(variables []NamedExpr, path *field.Path) {
 		case strings.TrimSpace(x.Expr.Src) == "":
 			v.add(field.Required(expression, "expression is not specified"))
 		case !seen[x.Name]:
-			v.compiled(Part{Expr: Expr{Src: x.Expr.Src}, Use: UseVariable, Name: x.Name}, x.Expr.Src, expression)
+			v.checkCompiled(Part{Expr: Expr{Src: x.Expr.Src}, Use: UseVariable, Name: x.Name}, x.Expr.Src, expression)
 		}
 		if x.Name != "" && seen[x.Name] {
 			duplicate := field.Duplicate(name, x.Name)
@@ -535,7 +535,7 @@ func (v *validator) validating(p *Policy, spec *field.Path) {
 }
 
 func (v *validator) validation(x Validation, path *field.Path) {
-	v.scope(x.Within(), path.Child("scope"))
+	v.scope(x.ParsedScope(), path.Child("scope"))
 	if expression := path.Child("expression"); strings.TrimSpace(x.Expr.Src) == "" {
 		v.add(field.Required(expression, "expression is not specified"))
 	} else {
@@ -575,7 +575,7 @@ func (v *validator) auditAnnotation(policyName string, a AuditAnnotation, path *
 	case len(src) > maxAuditAnnotationSrc:
 		v.add(field.Required(value, fmt.Sprintf("must not exceed %d bytes in length", maxAuditAnnotationSrc)))
 	default:
-		v.compiled(Part{Expr: Expr{Src: src}, Use: UseAuditAnnotation}, a.ValueExpr.Src, value)
+		v.checkCompiled(Part{Expr: Expr{Src: src}, Use: UseAuditAnnotation}, a.ValueExpr.Src, value)
 	}
 }
 

@@ -7,14 +7,14 @@ import (
 	"github.com/celgate/celgate/internal/scope"
 )
 
-// Within is what the scope of a mutation means.
-func (m *Mutation) Within() *scope.Scope { return within(m.within, m.Scope) }
+// ParsedScope is what the scope of a mutation means.
+func (m *Mutation) ParsedScope() *scope.Scope { return parsedScope(m.within, m.Scope) }
 
-// Within is what the scope of a validation means.
-func (x *Validation) Within() *scope.Scope { return within(x.within, x.Scope) }
+// ParsedScope is what the scope of a validation means.
+func (x *Validation) ParsedScope() *scope.Scope { return parsedScope(x.within, x.Scope) }
 
-// within returns a scope that was read, or reads it: that of a policy which a program has made.
-func within(read *scope.Scope, written Expr) *scope.Scope {
+// parsedScope returns a scope that was read, or reads it: that of a policy which a program has made.
+func parsedScope(read *scope.Scope, written Expr) *scope.Scope {
 	switch {
 	case read != nil:
 		return read
@@ -34,7 +34,7 @@ func (v *validator) scope(s *scope.Scope, path *field.Path) {
 
 // Locals are the names that the expressions of a mutation may use beside those that all may use, joined by commas.
 func (m *Mutation) Locals() string {
-	names := localNames(m.Within(), locals.Item, locals.Key)
+	names := localNames(m.ParsedScope(), locals.Item, locals.Key)
 	if m.ForEach.Name != "" {
 		names = append(names, m.ForEach.Name)
 	}
@@ -43,7 +43,7 @@ func (m *Mutation) Locals() string {
 
 // Locals are the names that the expressions of a validation may use beside those that all may use, joined by commas.
 func (x *Validation) Locals() string {
-	return locals.Join(localNames(x.Within(), locals.Scope, locals.OldScope)...)
+	return locals.Join(localNames(x.ParsedScope(), locals.Scope, locals.OldScope)...)
 }
 
 // localNames returns the names that expressions have in a scope: those of the values and those of their places.

@@ -139,7 +139,7 @@ func (w *World) engineOf(c *Case) (*celgate.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if rejected := e.Rejected(); len(rejected) > 0 {
+	if rejected := e.Rejections(); len(rejected) > 0 {
 		return nil, fmt.Errorf("%w: %s", errRejected, rejected[0].Status.Message)
 	}
 	return e, nil

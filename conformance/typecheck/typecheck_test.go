@@ -57,7 +57,7 @@ func TestWarnings(t *testing.T) {
 	warned := map[string]map[policy.Ref]*warnings{} // by file
 	compared := 0
 	for _, d := range docs {
-		if !policy.Recognised(d.Object) {
+		if !policy.IsRecognised(d.Object) {
 			continue
 		}
 		p, _, err := policy.FromObject(d.Object, d)

@@ -141,7 +141,7 @@ func (w *World) Engine(policies []map[string]any, stored ...map[string]any) (*ce
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, r := range engine.Rejected() {
+	for _, r := range engine.Rejections() {
 		rejected = append(rejected, Rejection{Kind: r.Kind, Name: r.Name, Status: Strip(r.Status)})
 	}
 	order := func(r Rejection) int { // as they are written

@@ -58,7 +58,7 @@ func Items(ctx context.Context, prog *compile.Program, i int, in Inputs) (Change
 	}
 	left := int64(budget)
 	condition := prog.Conditions[i]
-	err := Walk(m.Within(), a.Object, a.OldObject, a.Type, func(at *Scoped) error {
+	err := Walk(m.ParsedScope(), a.Object, a.OldObject, a.Type, func(at *Scoped) error {
 		a.scoped = at
 		left--
 		patch, err := itemPatch(a, condition, e, m.PatchType, &left)

@@ -61,7 +61,7 @@ func Match(ctx context.Context, prog *compile.Program, in Inputs) Conditions {
 	}
 	in.Namespace = nil
 	results, left, err := newActivation(ctx, prog, in).group(prog.MatchConditions, matchBudget)
-	cost := spent(matchBudget, left, err)
+	cost := usedOf(matchBudget, left, err)
 	if err != nil {
 		return Conditions{Err: ifFail(prog, err), Cost: cost,
 			Outcomes: []Outcome{{Verdict: Error, Message: err.Error(), Err: err}}}
@@ -87,8 +87,8 @@ func Match(ctx context.Context, prog *compile.Program, in Inputs) Conditions {
 	return c
 }
 
-// spent is what of a budget is gone: one unit more than all of it if that has run out, 0 if nobody knows.
-func spent(of, left int64, err error) int64 {
+// usedOf is what of a budget is gone: one unit more than all of it if that has run out, 0 if nobody knows.
+func usedOf(of, left int64, err error) int64 {
 	switch {
 	case errors.Is(err, ErrBudget):
 		return of + 1
@@ -167,7 +167,7 @@ func (v *Validator) Validate(ctx context.Context, prog *compile.Program, in *Inp
 	a.begin(ctx, prog)
 	left, err := v.validations(prog)
 	if err != nil {
-		return Validation{Outcomes: failedOutcomes(err), Cost: spent(budget, left, err)}
+		return Validation{Outcomes: failedOutcomes(err), Cost: usedOf(budget, left, err)}
 	}
 	// The authorizer is bound for validations only, also where annotations may name it.
 	a.Authorizer, a.RequestResource = nil, nil
@@ -200,7 +200,7 @@ func (v *Validator) Validate(ctx context.Context, prog *compile.Program, in *Inp
 			}
 		}
 	}
-	cost := spent(budget, left, messageErr)
+	cost := usedOf(budget, left, messageErr)
 	if len(prog.Annotations) == 0 || v.guard != nil {
 		return Validation{Outcomes: v.outcomes, Cost: cost}
 	}
@@ -211,7 +211,7 @@ func (v *Validator) Validate(ctx context.Context, prog *compile.Program, in *Inp
 	if err != nil {
 		outcomes = failedOutcomes(err)
 	}
-	return Validation{outcomes, annotations, cost, spent(budget, left, err)}
+	return Validation{outcomes, annotations, cost, usedOf(budget, left, err)}
 }
 
 // Release lets go of everything but the memory.
@@ -284,7 +284,7 @@ func (v *Validator) evaluateWhole(prog *compile.Program, i int, left int64) (int
 
 // evaluateScoped evaluates a validation for each value of its scope.
 func (v *Validator) evaluateScoped(prog *compile.Program, i int, left int64) (int64, error) {
-	e, within := prog.Validations[i], prog.Policy.Validations[i].Within()
+	e, within := prog.Validations[i], prog.Policy.Validations[i].ParsedScope()
 	a := &v.activation
 	passed := len(v.outcomes)
 	v.add(Outcome{Expression: e, Index: i, Verdict: Skip, Message: "there is no value at " + within.Text}, nil)

@@ -87,7 +87,7 @@ func (l *Lowering) Policy(object map[string]any, p *policy.Policy) ([]map[string
 	}
 	spec, _ := object["spec"].(map[string]any)
 	spec = maps.Clone(spec)
-	refusals := append(noNative(p), matchOfPolicy(spec, p, l.types)...)
+	refusals := append(nonNativeFields(p), matchOfPolicy(spec, p, l.types)...)
 	var all []map[string]any
 	if p.Mutates() {
 		of := without(spec, append([]string{"validations", "auditAnnotations"}, ownFields...)...)
@@ -137,8 +137,8 @@ func (l *Lowering) rename(object map[string]any, name string, refusals *[]Refusa
 	return rename(object, name)
 }
 
-// noNative lists the fields that no released kind has.
-func noNative(p *policy.Policy) (all []Refusal) {
+// nonNativeFields lists the fields that no released kind has.
+func nonNativeFields(p *policy.Policy) (all []Refusal) {
 	at := "spec."
 	refuse := func(used bool, field, reason string) {
 		if used {

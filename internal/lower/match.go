@@ -64,9 +64,9 @@ func (l *matching) resources(in any) any {
 // objects without a namespace, too, so that namespaces also needs a scope.
 func (l *matching) namespaces(out map[string]any) {
 	if len(l.Namespaces) > 0 {
-		l.onlyNamespaced(out)
+		l.confineToNamespaced(out)
 		if slices.ContainsFunc(l.Namespaces, policy.IsPattern) {
-			l.condition("namespaces", "request.namespace.matches("+quoted(policy.PatternExpr(l.Namespaces))+")")
+			l.condition("namespaces", "request.namespace.matches("+quote(policy.PatternExpr(l.Namespaces))+")")
 		} else {
 			selectNames(out, "In", l.Namespaces)
 		}
@@ -74,7 +74,7 @@ func (l *matching) namespaces(out map[string]any) {
 	if len(l.ExcludeNamespaces) > 0 {
 		if slices.ContainsFunc(l.ExcludeNamespaces, policy.IsPattern) {
 			l.condition("excludeNamespaces", "!has(request.namespace) || !request.namespace.matches("+
-				quoted(policy.PatternExpr(l.ExcludeNamespaces))+")")
+				quote(policy.PatternExpr(l.ExcludeNamespaces))+")")
 		} else {
 			selectNames(out, "NotIn", l.ExcludeNamespaces)
 		}
@@ -98,8 +98,8 @@ func selectNames(out map[string]any, operator string, names []string) {
 	out["namespaceSelector"] = selector
 }
 
-// onlyNamespaced leaves of the rules what is for objects with a namespace. Without rules there is one for all of these.
-func (l *matching) onlyNamespaced(out map[string]any) {
+// confineToNamespaced leaves of the rules what is for objects with a namespace. Without rules there is one for all of these.
+func (l *matching) confineToNamespaced(out map[string]any) {
 	rules, _ := out["resourceRules"].([]any)
 	if len(rules) == 0 {
 		every := func(item string) []any { return []any{item} }
@@ -171,9 +171,9 @@ func (l *matching) subjects(field string, list []policy.Subject, not string) {
 	var users, groups []string
 	for _, s := range list {
 		if s.Kind == policy.GroupSubject {
-			groups = append(groups, quoted(s.Name))
+			groups = append(groups, quote(s.Name))
 		} else {
-			users = append(users, quoted(s.Username()))
+			users = append(users, quote(s.Username()))
 		}
 	}
 	var any []string
@@ -184,7 +184,7 @@ func (l *matching) subjects(field string, list []policy.Subject, not string) {
 		any = append(any, "has(request.userInfo.groups) && request.userInfo.groups.exists(g, g in ["+
 			strings.Join(groups, ", ")+"])")
 	}
-	l.condition(field, negated(not, strings.Join(any, " || ")))
+	l.condition(field, negate(not, strings.Join(any, " || ")))
 }
 
 func (l *matching) permissions(field string, list []policy.Permission, not string) {
@@ -194,28 +194,28 @@ func (l *matching) permissions(field string, list []policy.Permission, not strin
 	var any []string
 	for _, p := range list {
 		resource, subresource, _ := strings.Cut(p.Resource, "/")
-		text := "authorizer.group(" + quoted(p.APIGroup) + ").resource(" + quoted(resource) + ")"
+		text := "authorizer.group(" + quote(p.APIGroup) + ").resource(" + quote(resource) + ")"
 		for _, part := range []struct{ name, value string }{
 			{"subresource", subresource}, {"namespace", p.Namespace}, {"name", p.Name},
 		} {
 			if part.value != "" {
-				text += "." + part.name + "(" + quoted(part.value) + ")"
+				text += "." + part.name + "(" + quote(part.value) + ")"
 			}
 		}
-		any = append(any, text+".check("+quoted(p.Verb)+").allowed()")
+		any = append(any, text+".check("+quote(p.Verb)+").allowed()")
 	}
-	l.condition(field, negated(not, strings.Join(any, " || ")))
+	l.condition(field, negate(not, strings.Join(any, " || ")))
 }
 
-func negated(not, expression string) string {
+func negate(not, expression string) string {
 	if not == "" {
 		return expression
 	}
 	return not + "(" + expression + ")"
 }
 
-// quoted is a text as CEL writes it.
-func quoted(text string) string { return strconv.Quote(text) }
+// quote is a text as CEL writes it.
+func quote(text string) string { return strconv.Quote(text) }
 
 // maxConditions is how many match conditions a native policy may have.
 const maxConditions = 64

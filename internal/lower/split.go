@@ -209,7 +209,7 @@ func (s *split) plan(b *policy.Binding) *plan {
 			}
 		}
 	}
-	s.ofPolicy(m)
+	s.checkPolicy(m)
 	s.checkGuards(m)
 	return m
 }
@@ -228,9 +228,9 @@ func onlyDenies(actions []policy.Action) bool {
 	return slices.Equal(actions, []policy.Action{policy.Deny})
 }
 
-// ofPolicy looks at errors that are none of a rule: of match conditions, and of params that are missing. The failurePolicy
+// checkPolicy looks at errors that are none of a rule: of match conditions, and of params that are missing. The failurePolicy
 // of each part decides about them, and in the dialect that of the policy.
-func (s *split) ofPolicy(m *plan) {
+func (s *split) checkPolicy(m *plan) {
 	b := m.binding
 	fails := slices.IndexFunc(m.uses, func(u use) bool { return u.part.failure == policy.Fail })
 	missing := s.ParamKind != nil && b.ParamRef != nil && b.ParamRef.NotFoundAction == policy.NotFoundDeny

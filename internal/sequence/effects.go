@@ -84,7 +84,7 @@ func Vacuous(set *celenv.Set, p *policy.Policy) (errs field.ErrorList) {
 		return field.ErrorList{field.InternalError(field.NewPath("spec"), err)}
 	}
 	for _, g := range guards {
-		if !p.Mutations[g.mutation].Exact() {
+		if !p.Mutations[g.mutation].IsExact() {
 			continue
 		}
 		errs = append(errs, field.Invalid(field.NewPath("spec", "mutations").Index(g.mutation).Child("validation"), "Exact",
@@ -132,7 +132,7 @@ func guardsOf(set *celenv.Set, p *policy.Policy) (all []guard, err error) {
 			continue
 		}
 		if !m.Condition.IsZero() {
-			meets(m.Condition.Field, func() { r.reads(m.Condition.Src, scopeOf(m.Within())...) })
+			meets(m.Condition.Field, func() { r.reads(m.Condition.Src, scopeOf(m.ParsedScope())...) })
 		}
 	}
 	return all, nil
@@ -219,7 +219,7 @@ var forms = map[policy.PatchType]effects.Form{
 }
 
 func (r *reader) mutation(m policy.Mutation) {
-	items := scopeOf(m.Within())
+	items := scopeOf(m.ParsedScope())
 	if !m.ForEach.Expr.IsZero() {
 		r.reads(m.ForEach.Expr.Src)
 	}

@@ -60,7 +60,7 @@ func Load(minor string, dirs ...Dir) (*policy.Set, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	unique, _ := all.Unique() // of a directory that is given twice
+	unique, _ := all.Deduplicate() // of a directory that is given twice
 	return &unique, nil
 }
 
@@ -178,7 +178,7 @@ func (r *reader) document(d *manifest.Document) {
 	apiVersion, kind := d.Object["apiVersion"], d.Object["kind"]
 	of, _ := kind.(string)
 	family, _ := policy.KindOf(of)
-	if !policy.Recognised(d.Object) || apiVersion != "admissionregistration.k8s.io/v1" {
+	if !policy.IsRecognised(d.Object) || apiVersion != "admissionregistration.k8s.io/v1" {
 		r.problem(d.Position(), "unsupported resource type %v %v: a directory of static policies holds policies and "+
 			"bindings of admissionregistration.k8s.io/v1 alone", apiVersion, kind)
 		return

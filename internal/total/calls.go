@@ -123,7 +123,7 @@ func method(c ast.CallExpr, args []value) (value, bool) {
 	on, rest := args[0], args[1:]
 	switch name := c.FunctionName(); on.kind {
 	case text:
-		return ofText(c, name, rest)
+		return textMethod(c, name, rest)
 	case optional:
 		switch {
 		case name == "hasValue" && len(rest) == 0:
@@ -150,7 +150,7 @@ func method(c ast.CallExpr, args []value) (value, bool) {
 	return value{}, false
 }
 
-func ofText(c ast.CallExpr, name string, rest []value) (value, bool) {
+func textMethod(c ast.CallExpr, name string, rest []value) (value, bool) {
 	switch name {
 	case "startsWith", "endsWith", "contains":
 		return value{kind: boolean}, len(rest) == 1 && rest[0].kind == text

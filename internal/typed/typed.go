@@ -114,7 +114,7 @@ func itemOf(list *cel.Type) *cel.Type {
 func (c *Checker) item(p *policy.Policy, in policy.Part, item each, object, params *shape.Type,
 	variables map[string]*cel.Type) ([]Finding, error) {
 	at := object
-	if s := p.Mutations[in.Index].Within(); !s.IsZero() {
+	if s := p.Mutations[in.Index].ParsedScope(); !s.IsZero() {
 		at = scopedType(object, s)
 	}
 	if at == nil {

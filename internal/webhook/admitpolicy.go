@@ -59,12 +59,12 @@ func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celg
 	return &celgate.Decision{Status: p.Ref().Invalid(errs)}, nil
 }
 
-// notJudged is the denial of an object of celgate's own kinds.
-func notJudged(r *celgate.Request) *metav1.Status {
+// notJudgedStatus is the denial of an object of celgate's own kinds.
+func notJudgedStatus(r *celgate.Request) *metav1.Status {
 	return &metav1.Status{
 		Status: metav1.StatusFailure, Reason: metav1.StatusReasonForbidden, Code: http.StatusForbidden,
 		Message: fmt.Sprintf("%s %q cannot be judged in time: it takes too long to check, or others do that are being "+
-			"checked; it is not stored unjudged", short(r.Resource.Resource), short(r.Name)),
+			"checked; it is not stored unjudged", shorten(r.Resource.Resource), shorten(r.Name)),
 	}
 }
 

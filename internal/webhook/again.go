@@ -76,7 +76,7 @@ func (a *Again) mutate(ctx context.Context, engine *celgate.Engine, p *celgate.P
 	d, err := engine.Mutate(ctx, p)
 	if err == nil && d.Allowed && d.Mutated {
 		if first := d.FirstPass(); first != nil {
-			a.put(&made{key: key, engine: engine, first: d.Ran(), undo: undo(r.Object, first, d.Object)})
+			a.put(&made{key: key, engine: engine, first: d.WithoutObjects(), undo: undo(r.Object, first, d.Object)})
 		}
 	}
 	return d, err
@@ -93,7 +93,7 @@ func undo(before, first, second map[string]any) []jsonpatch.Operation {
 	leaves = func(path string, value any) {
 		members, ok := value.(map[string]any)
 		if !ok || len(members) == 0 {
-			test(path, detached(value))
+			test(path, detach(value))
 			return
 		}
 		for name, member := range members {
@@ -108,7 +108,7 @@ func undo(before, first, second map[string]any) []jsonpatch.Operation {
 	for _, o := range diff(second, first) {
 		back := jsonpatch.Operation{Op: o.Op, Path: strings.Clone(o.Path)}
 		if o.Op != "remove" {
-			back.Value, back.HasValue = detached(o.value()), true
+			back.Value, back.HasValue = detach(o.value()), true
 		}
 		operations = append(operations, back)
 	}
@@ -123,21 +123,21 @@ func (o operation) value() any {
 	return o.Value
 }
 
-// detached copies a tree: the texts of a request are parts of its body, which is not to be kept.
-func detached(value any) any {
+// detach copies a tree: the texts of a request are parts of its body, which is not to be kept.
+func detach(value any) any {
 	switch value := value.(type) {
 	case string:
 		return strings.Clone(value)
 	case map[string]any:
 		out := make(map[string]any, len(value))
 		for name, member := range value {
-			out[strings.Clone(name)] = detached(member)
+			out[strings.Clone(name)] = detach(member)
 		}
 		return out
 	case []any:
 		out := make([]any, len(value))
 		for i, item := range value {
-			out[i] = detached(item)
+			out[i] = detach(item)
 		}
 		return out
 	}

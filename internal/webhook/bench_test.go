@@ -21,7 +21,7 @@ func benchEngine(b *testing.B, set *policy.Set) *celgate.Engine {
 	if err != nil {
 		b.Fatal(err)
 	}
-	for _, r := range e.Rejected() {
+	for _, r := range e.Rejections() {
 		b.Fatal(r.Status.Message)
 	}
 	return e

@@ -182,7 +182,7 @@ func (c *Contrast) compare(phase Phase, d *celgate.Decision, theirs *response) {
 		if !d.Mutated {
 			mine = c.Request.Object
 		}
-		object, err := patchedBy(c.Request.Object, theirs)
+		object, err := applyResponse(c.Request.Object, theirs)
 		if err != nil {
 			c.Result, c.Theirs = NoAnswer, "the patch: "+err.Error()
 			return
@@ -200,8 +200,8 @@ func (c *Contrast) compare(phase Phase, d *celgate.Decision, theirs *response) {
 	c.Result = Same
 }
 
-// patchedBy is the object after the patch of an answer.
-func patchedBy(object map[string]any, r *response) (map[string]any, error) {
+// applyResponse is the object after the patch of an answer.
+func applyResponse(object map[string]any, r *response) (map[string]any, error) {
 	if len(r.Patch) == 0 {
 		return object, nil
 	}
@@ -282,6 +282,6 @@ func (b *Beside) tell(c Contrast) {
 			args = append(args, "ours", c.Ours, "theirs", c.Theirs)
 		}
 	}
-	args = append(args, identified(c.Request)...)
+	args = append(args, logAttributes(c.Request)...)
 	b.Log.Log(context.Background(), level, "another webhook", args...)
 }

@@ -58,7 +58,7 @@ func Split(set *policy.Set, fp policy.FailurePolicy, beside ...*policy.Policy) *
 		delete(elsewhere, p.Ref())
 	}
 	for _, b := range set.Bindings {
-		if some := b.Among(func(ref policy.Ref) bool { return !elsewhere[ref] }); some != nil {
+		if some := b.Restrict(func(ref policy.Ref) bool { return !elsewhere[ref] }); some != nil {
 			split.Bindings = append(split.Bindings, some)
 		}
 	}
@@ -88,10 +88,10 @@ func (t Target) configuration(set *policy.Set, phase Phase) map[string]any {
 	if phase == Validating {
 		resourceKind = "ValidatingWebhookConfiguration"
 	}
-	withParams := t.own("params.policies.celgate.dev", phase, policy.Fail)
+	withParams := t.ownWebhook("params.policies.celgate.dev", phase, policy.Fail)
 	withParams["matchConditions"] = []any{map[string]any{"name": "params-in-force", "expression": paramsInForce}}
 	if webhooks = append(webhooks, withParams); phase == Validating {
-		others := t.own("policies.celgate.dev", phase, policy.Ignore)
+		others := t.ownWebhook("policies.celgate.dev", phase, policy.Ignore)
 		others["matchConditions"] = []any{map[string]any{"name": "not-params-in-force",
 			"expression": "!(" + paramsInForce + ")"}}
 		webhooks = append(webhooks, others)
@@ -114,8 +114,8 @@ const paramsInForce = `has(object.spec) && (has(object.spec.paramKind) || has(ob
 	`!has(object.metadata.deletionTimestamp) && !(has(object.metadata.annotations) && ` +
 	`"` + policy.DisabledAnnotation + `" in object.metadata.annotations && object.metadata.annotations["` + policy.DisabledAnnotation + `"] == "true")`
 
-// own returns a webhook for celgate's own kinds.
-func (t Target) own(name string, phase Phase, fp policy.FailurePolicy) map[string]any {
+// ownWebhook returns a webhook for celgate's own kinds.
+func (t Target) ownWebhook(name string, phase Phase, fp policy.FailurePolicy) map[string]any {
 	return t.entry(name, "/fail/"+string(phase), fp, []any{map[string]any{
 		"apiGroups": []any{policy.OwnGroup}, "apiVersions": []any{"*"}, "resources": []any{"*"},
 		"operations": []any{"CREATE", "UPDATE"}, "scope": "*",
@@ -126,7 +126,7 @@ func (t Target) own(name string, phase Phase, fp policy.FailurePolicy) map[strin
 func boundPolicies(set *policy.Set, phase Phase, fp policy.FailurePolicy) []*policy.Policy {
 	var policies []*policy.Policy
 	for _, p := range set.Policies {
-		if p.In(phase.admission()) && p.FailurePolicy == fp && p.MatchConstraints != nil &&
+		if p.ActsIn(phase.admission()) && p.FailurePolicy == fp && p.MatchConstraints != nil &&
 			set.Binds(p.Ref()) {
 			policies = append(policies, p)
 		}
@@ -167,11 +167,11 @@ func (t Target) webhook(policies []*policy.Policy, phase Phase, fp policy.Failur
 			Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn, Values: []string{t.Namespace},
 		})
 	}
-	w["namespaceSelector"] = asTree(namespaces)
+	w["namespaceSelector"] = toTree(namespaces)
 	if s := commonSelector(policies, func(m *policy.MatchResources) *metav1.LabelSelector {
 		return m.ObjectSelector
-	}); s != nil && !slices.ContainsFunc(policies, (*policy.Policy).OfTemplates) { // which is for the labels of templates
-		w["objectSelector"] = asTree(s)
+	}); s != nil && !slices.ContainsFunc(policies, (*policy.Policy).JudgesTemplates) { // which is for the labels of templates
+		w["objectSelector"] = toTree(s)
 	}
 	return w
 }
@@ -191,7 +191,7 @@ func (t Target) entry(name, path string, fp policy.FailurePolicy, rules []any) m
 		client["service"] = map[string]any{"name": t.Service, "namespace": t.Namespace, "path": path, "port": port}
 	}
 	if len(t.CABundle) > 0 {
-		client["caBundle"] = asTree(t.CABundle)
+		client["caBundle"] = toTree(t.CABundle)
 	}
 	return map[string]any{
 		"name":                    name,
@@ -280,16 +280,16 @@ func ruleText(r policy.Rule) string {
 // covers reports that wide matches whatever narrow does. Two different rules never cover each other both ways, but
 // for those whose lists say the same in other words ("*" and also "pods"), of which the shorter one covers.
 func covers(wide, narrow policy.Rule) bool {
-	if !(coversAll(wide.Operations, narrow.Operations, plain) && coversAll(wide.APIGroups, narrow.APIGroups, plain) &&
-		coversAll(wide.APIVersions, narrow.APIVersions, plain) &&
+	if !(coversAll(wide.Operations, narrow.Operations, coversName) && coversAll(wide.APIGroups, narrow.APIGroups, coversName) &&
+		coversAll(wide.APIVersions, narrow.APIVersions, coversName) &&
 		coversAll(wide.Resources, narrow.Resources, resource) &&
 		(wide.Scope == "*" || wide.Scope == narrow.Scope)) {
 		return false
 	}
 	size := func(r policy.Rule) int { return len(ruleText(r)) }
-	back := coversAll(narrow.Operations, wide.Operations, plain) &&
-		coversAll(narrow.APIGroups, wide.APIGroups, plain) &&
-		coversAll(narrow.APIVersions, wide.APIVersions, plain) &&
+	back := coversAll(narrow.Operations, wide.Operations, coversName) &&
+		coversAll(narrow.APIGroups, wide.APIGroups, coversName) &&
+		coversAll(narrow.APIVersions, wide.APIVersions, coversName) &&
 		coversAll(narrow.Resources, wide.Resources, resource) &&
 		(narrow.Scope == "*" || wide.Scope == narrow.Scope)
 	return !back || size(wide) < size(narrow) || size(wide) == size(narrow) && ruleText(wide) < ruleText(narrow)
@@ -301,7 +301,7 @@ func coversAll(wide, narrow []string, one func(wide, narrow string) bool) bool {
 	})
 }
 
-func plain(wide, narrow string) bool { return wide == "*" || wide == narrow }
+func coversName(wide, narrow string) bool { return wide == "*" || wide == narrow }
 
 // resource compares "resource/subresource": "*" is every resource, "*/*" every subresource too.
 func resource(wide, narrow string) bool {
@@ -357,8 +357,8 @@ func list(texts []string) []any {
 	return out
 }
 
-// asTree makes a JSON tree of a value without numbers.
-func asTree(v any) any {
+// toTree makes a JSON tree of a value without numbers.
+func toTree(v any) any {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return nil

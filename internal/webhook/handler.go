@@ -148,7 +148,7 @@ func (a *answer) send(ctx context.Context, w http.ResponseWriter, body []byte, e
 		if errors.As(err, &failure) {
 			a.Code = failure.code
 		}
-		a.log(ctx, slog.LevelError, "no answer", "code", a.Code, "error", a.logged(ctx, err))
+		a.log(ctx, slog.LevelError, "no answer", "code", a.Code, "error", a.logText(ctx, err))
 	}
 	if a.Observe != nil {
 		a.Observe(a.Observation)
@@ -157,7 +157,7 @@ func (a *answer) send(ctx context.Context, w http.ResponseWriter, body []byte, e
 		if a.Code == http.StatusServiceUnavailable {
 			w.Header().Set("Retry-After", "1")
 		}
-		http.Error(w, short(err.Error()), a.Code)
+		http.Error(w, shorten(err.Error()), a.Code)
 		return
 	}
 	w.Header().Set("Content-Type", jsonType)
@@ -185,20 +185,20 @@ func refuseBody(without string, err error) error {
 	return &httpError{code: http.StatusBadRequest, err: err, without: without}
 }
 
-// logged is the text of an error for the log: what quotes a body only where all is logged.
-func (a *answer) logged(ctx context.Context, err error) string {
+// logText is the text of an error for the log: what quotes a body only where all is logged.
+func (a *answer) logText(ctx context.Context, err error) string {
 	var failure *httpError
 	if errors.As(err, &failure) && failure.without != "" && a.Log != nil && !a.Log.Enabled(ctx, slog.LevelDebug) {
 		return failure.without
 	}
-	return short(err.Error())
+	return shorten(err.Error())
 }
 
 // longestQuote is how much of a text that somebody has sent is logged or answered.
 const longestQuote = 200
 
-// short is a text, or its beginning.
-func short(text string) string {
+// shorten is a text, or its beginning.
+func shorten(text string) string {
 	if len(text) <= longestQuote {
 		return text
 	}
@@ -236,7 +236,7 @@ func (a *answer) release() {
 
 // logPanic logs a panic and returns what the other side is told.
 func (a *answer) logPanic(ctx context.Context, v any) error {
-	a.log(ctx, slog.LevelError, "panic", "value", short(fmt.Sprint(v)), "stack", string(debug.Stack()))
+	a.log(ctx, slog.LevelError, "panic", "value", shorten(fmt.Sprint(v)), "stack", string(debug.Stack()))
 	return errors.New("internal error")
 }
 
@@ -252,11 +252,11 @@ func (a *answer) respond(w http.ResponseWriter, r *http.Request) (body []byte, e
 	}()
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		return nil, refuse(http.StatusMethodNotAllowed, "method %s is not allowed", short(r.Method))
+		return nil, refuse(http.StatusMethodNotAllowed, "method %s is not allowed", shorten(r.Method))
 	}
 	if given := r.Header.Get("Content-Type"); given != jsonType {
 		if media, _, err := mime.ParseMediaType(given); err != nil || media != jsonType {
-			return nil, refuse(http.StatusUnsupportedMediaType, "content type %q is not %s", short(given), jsonType)
+			return nil, refuse(http.StatusUnsupportedMediaType, "content type %q is not %s", shorten(given), jsonType)
 		}
 	}
 	engine := a.Engine()
@@ -336,7 +336,7 @@ func withDeadline(r *http.Request) (context.Context, context.CancelFunc, error) 
 	if text := r.URL.Query().Get("timeout"); text != "" {
 		var err error
 		if timeout, err = time.ParseDuration(text); err != nil || timeout <= 0 {
-			return nil, nil, fmt.Errorf("timeout %q is not a duration", short(text))
+			return nil, nil, fmt.Errorf("timeout %q is not a duration", shorten(text))
 		}
 		timeout = min(timeout, longestTimeout)
 	}
@@ -351,7 +351,7 @@ func withDeadline(r *http.Request) (context.Context, context.CancelFunc, error) 
 func (a *answer) decide(ctx context.Context, engine *celgate.Engine, weight int64) (err error) {
 	bound := a.bound()
 	lane := bound.reviews
-	own := heading(a.text)
+	own := readHeading(a.text)
 	if own != nil {
 		a.Request, lane = own, bound.own
 		if own.Operation == celgate.Delete { // whatever else is being judged
@@ -389,7 +389,7 @@ func (a *answer) decide(ctx context.Context, engine *celgate.Engine, weight int6
 func (a *answer) judgeOwn(err error) error {
 	if a.Request != nil && a.Request.Resource.Group == policy.OwnGroup &&
 		(errors.Is(err, errTooMany) || errors.Is(err, context.DeadlineExceeded)) {
-		a.Decision, err = &celgate.Decision{Status: notJudged(a.Request)}, nil
+		a.Decision, err = &celgate.Decision{Status: notJudgedStatus(a.Request)}, nil
 	}
 	return err
 }
@@ -469,7 +469,7 @@ func (a *answer) log(ctx context.Context, level slog.Level, message string, args
 	if a.Observation.Shadow {
 		args = append(args, "shadow", true)
 	}
-	args = append(args, identified(a.Request)...)
+	args = append(args, logAttributes(a.Request)...)
 	a.Log.Log(ctx, level, message, args...)
 }
 
@@ -484,14 +484,14 @@ func marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// identified are the attributes of log lines by which a request is known.
-func identified(r *celgate.Request) []any {
+// logAttributes are the attributes of log lines by which a request is known.
+func logAttributes(r *celgate.Request) []any {
 	if r == nil {
 		return nil
 	}
 	return []any{
-		"uid", short(r.UID), "operation", r.Operation, "resource", short(r.Resource.GroupResource().String()),
-		"subresource", short(r.SubResource), "namespace", short(r.Namespace), "name", short(r.Name),
-		"user", short(r.UserInfo.Username), "dryRun", r.DryRun,
+		"uid", shorten(r.UID), "operation", r.Operation, "resource", shorten(r.Resource.GroupResource().String()),
+		"subresource", shorten(r.SubResource), "namespace", shorten(r.Namespace), "name", shorten(r.Name),
+		"user", shorten(r.UserInfo.Username), "dryRun", r.DryRun,
 	}
 }

@@ -39,7 +39,7 @@ func engineIn(t *testing.T, path string, options celgate.Options) *celgate.Engin
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range e.Rejected() {
+	for _, r := range e.Rejections() {
 		t.Fatal(r.Status.Message)
 	}
 	return e

@@ -32,7 +32,7 @@ type differ struct {
 	operations []operation
 }
 
-// member goes to the member of a name, and returns what [differ.back] goes back with.
+// member goes to the member of a name, and returns what [differ.ascend] goes back with.
 func (d *differ) member(name string) (up int) {
 	up = len(d.path)
 	d.path = append(append(d.path, '/'), escape(name)...)
@@ -46,7 +46,7 @@ func (d *differ) item(i int) (up int) {
 	return up
 }
 
-func (d *differ) back(up int) { d.path = d.path[:up] }
+func (d *differ) ascend(up int) { d.path = d.path[:up] }
 
 func (d *differ) put(op string, value any) {
 	if value == nil {
@@ -108,7 +108,7 @@ func (d *differ) objects(before, after map[string]any) {
 			if _, stays := after[name]; !stays {
 				up := d.member(name)
 				d.remove()
-				d.back(up)
+				d.ascend(up)
 			}
 		}
 	}
@@ -122,7 +122,7 @@ func (d *differ) objects(before, after map[string]any) {
 		case stays:
 			d.put("add", next)
 		}
-		d.back(up)
+		d.ascend(up)
 	}
 }
 
@@ -144,17 +144,17 @@ func (d *differ) diffLists(before, after []any) {
 	for ; i < min(oldEnd, newEnd); i++ {
 		up := d.item(i)
 		d.values(before[i], after[i])
-		d.back(up)
+		d.ascend(up)
 	}
 	for last := oldEnd - 1; last >= i; last-- {
 		up := d.item(last)
 		d.remove()
-		d.back(up)
+		d.ascend(up)
 	}
 	for ; i < newEnd; i++ {
 		up := d.item(i)
 		d.put("add", after[i])
-		d.back(up)
+		d.ascend(up)
 	}
 }
 

@@ -195,7 +195,7 @@ func decode(body string) (*celgate.Request, error) {
 		}
 	}
 	if in.APIVersion != reviewVersion || in.Kind != reviewKind {
-		return nil, fmt.Errorf("the body is %q of %q, not an %s of %s", short(in.Kind), short(in.APIVersion),
+		return nil, fmt.Errorf("the body is %q of %q, not an %s of %s", shorten(in.Kind), shorten(in.APIVersion),
 			reviewKind, reviewVersion)
 	}
 	r := in.Request
@@ -211,7 +211,7 @@ func decode(body string) (*celgate.Request, error) {
 	switch r.Operation {
 	case celgate.Create, celgate.Update, celgate.Delete, celgate.Connect:
 	default:
-		return nil, fmt.Errorf("unknown operation %q", short(string(r.Operation)))
+		return nil, fmt.Errorf("unknown operation %q", shorten(string(r.Operation)))
 	}
 	user := celgate.UserInfo{Username: r.UserInfo.Username, UID: r.UserInfo.UID, Groups: r.UserInfo.Groups}
 	if len(r.UserInfo.Extra) > 0 {
@@ -247,9 +247,9 @@ func decode(body string) (*celgate.Request, error) {
 	return request, nil
 }
 
-// heading reads a review about celgate's own kinds up to its objects, before which API servers write everything else;
+// readHeading reads a review about celgate's own kinds up to its objects, before which API servers write everything else;
 // nil if it is about other kinds, or is not written like that.
-func heading(body string) *celgate.Request {
+func readHeading(body string) *celgate.Request {
 	if !strings.Contains(body[:min(len(body), 512)], policy.OwnGroup) { // of the kind, before which there is a uid
 		return nil
 	}

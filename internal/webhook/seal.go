@@ -22,8 +22,8 @@ type Seal struct{ key []byte }
 // NewSeal returns the seal of a key.
 func NewSeal(key []byte) *Seal { return &Seal{key} }
 
-// of returns the seal of a policy or a binding, one of which is nil; empty if it has no params.
-func (s *Seal) of(p *policy.Policy, b *policy.Binding) string {
+// sealOf returns the seal of a policy or a binding, one of which is nil; empty if it has no params.
+func (s *Seal) sealOf(p *policy.Policy, b *policy.Binding) string {
 	var sealed any
 	switch {
 	case p != nil && p.ParamKind != nil:
@@ -55,12 +55,12 @@ func (s *Seal) Holds(object map[string]any, p *policy.Policy, b *policy.Binding)
 		return false
 	}
 	given := tree.Object(object).Annotation(SealAnnotation)
-	return hmac.Equal([]byte(given), []byte(s.of(p, b)))
+	return hmac.Equal([]byte(given), []byte(s.sealOf(p, b)))
 }
 
 // Put returns the object with its seal.
 func (s *Seal) Put(object map[string]any, p *policy.Policy, b *policy.Binding) map[string]any {
 	o := tree.Object(object)
-	annotations := o.At("metadata", "annotations").With(map[string]any{SealAnnotation: s.of(p, b)})
+	annotations := o.At("metadata", "annotations").With(map[string]any{SealAnnotation: s.sealOf(p, b)})
 	return o.WithMetadata(o.Metadata().With(map[string]any{"annotations": annotations}))
 }

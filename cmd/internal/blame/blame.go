@@ -36,7 +36,7 @@ func (r *Reason) Field() string {
 // ReasonOf returns why an evaluation came to its value. Variables are the evaluations of variables before it.
 func ReasonOf(e explain.Evaluation, variables []explain.Evaluation) Reason {
 	r := Reason{Expr: e.Expr, Values: values(e, variables)}
-	r.From, r.To = e.Decisive()
+	r.From, r.To = e.DecisivePart()
 	if _, failed := e.Result(); !failed {
 		return r
 	}
@@ -47,7 +47,7 @@ func ReasonOf(e explain.Evaluation, variables []explain.Evaluation) Reason {
 		}
 		e = *culprit
 		r = Reason{Expr: e.Expr, Variable: name, Values: values(e, variables)}
-		r.From, r.To = e.Decisive()
+		r.From, r.To = e.DecisivePart()
 	}
 	return r
 }

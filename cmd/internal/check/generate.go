@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -113,10 +114,10 @@ func (m *maker) objects() []map[string]any {
 			if b.ParamRef == nil {
 				continue
 			}
-			param := m.minimal(kind, orElse(b.ParamRef.Name, "params"))
+			param := m.minimal(kind, cmp.Or(b.ParamRef.Name, "params"))
 			metadata, _ := param["metadata"].(map[string]any)
 			if resource.Namespaced {
-				metadata["namespace"] = orElse(b.ParamRef.Namespace, madeNamespace)
+				metadata["namespace"] = cmp.Or(b.ParamRef.Namespace, madeNamespace)
 			}
 			if s := b.ParamRef.Selector; s != nil {
 				selected := map[string]any{}
@@ -135,13 +136,6 @@ func (m *maker) objects() []map[string]any {
 		}
 	}
 	return objects
-}
-
-func orElse(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }
 
 // satisfy adds the labels that a selector of match resources asks for.

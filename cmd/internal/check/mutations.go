@@ -144,10 +144,10 @@ func scopesWithoutValues(p *pass) {
 		var written []policy.Expr
 		var scopes []*scope.Scope
 		for _, x := range f.Validations {
-			written, scopes = append(written, x.Scope), append(scopes, x.Within())
+			written, scopes = append(written, x.Scope), append(scopes, x.ParsedScope())
 		}
 		for _, m := range f.Mutations {
-			written, scopes = append(written, m.Scope), append(scopes, m.Within())
+			written, scopes = append(written, m.Scope), append(scopes, m.ParsedScope())
 		}
 		for i, s := range scopes {
 			if len(s.Paths) == 0 || len(f.targets) == 0 {

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -117,7 +118,7 @@ func missingParams(p *pass) {
 					continue
 				}
 				given++
-				namespace := orElse(ref.Namespace, fmt.Sprint(metadata["namespace"]))
+				namespace := cmp.Or(ref.Namespace, fmt.Sprint(metadata["namespace"]))
 				found = found || ref.Name != "" && metadata["name"] == ref.Name &&
 					(!resource.Namespaced || metadata["namespace"] == namespace)
 				if ref.Selector != nil {

@@ -95,7 +95,7 @@ func (s *subject) trialOf(items int, of ...*facts) *trial {
 		s.err = err
 		return nil
 	}
-	if len(t.engine.Rejected()) > 0 {
+	if len(t.engine.Rejections()) > 0 {
 		return nil
 	}
 	if of[0].trials == nil {

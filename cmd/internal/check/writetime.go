@@ -60,7 +60,7 @@ func checkRefusal(p *pass) {
 
 // unservedReason says that the server does not know the kind of a policy or binding in its version; empty if it does.
 func (s *subject) unservedReason(apiVersion, kind string) string {
-	return policy.Unserved(apiVersion, kind, s.KubeVersion, s.Types.Versions)
+	return policy.UnservedReason(apiVersion, kind, s.KubeVersion, s.Types.Versions)
 }
 
 // refusals are what a server of the minor of envs finds wrong with a new policy, or with a static one.

@@ -22,8 +22,8 @@ type auditJob struct {
 	Rules    []rbacv1.PolicyRule // what it may do in the cluster
 }
 
-// Sharded reports that several Pods share the work.
-func (j *auditJob) Sharded() bool { return j.Shards > 1 }
+// IsSharded reports that several Pods share the work.
+func (j *auditJob) IsSharded() bool { return j.Shards > 1 }
 
 var auditTemplates = template.Must(template.New("audit").Funcs(template.FuncMap{
 	"join": strings.Join,

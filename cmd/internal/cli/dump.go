@@ -43,7 +43,7 @@ func (d *dump) prepare(_ context.Context, loader *manifest.Loader) (sources, err
 	w := &world{set: bundle.Set}
 	if len(d.policies) == 0 { // params are known only when all policies are
 		for doc := range d.documents(true) {
-			if policy.Recognised(doc.Object) {
+			if policy.IsRecognised(doc.Object) {
 				from.inline = append(from.inline, doc)
 			}
 		}

@@ -195,7 +195,7 @@ func (c *console) unbuilt(paths []string) {
 func noPoliciesError(paths []string, batch []*manifest.Document) error {
 	err := fmt.Errorf("no policies in %s", strings.Join(paths, ", "))
 	for _, d := range batch {
-		if policy.Recognised(d.Object) {
+		if policy.IsRecognised(d.Object) {
 			return withHint(err, "%s holds a policy: perhaps -p and the manifests are swapped", d.Position())
 		}
 	}

@@ -151,7 +151,7 @@ func canonical(docs []*manifest.Document, types *schema.Registry) (map[string]*f
 			files[file] = &fileEdits{to: map[*manifest.Document]map[string]any{}}
 		}
 		files[file].docs = append(files[file].docs, d)
-		if !policy.Recognised(d.Object) {
+		if !policy.IsRecognised(d.Object) {
 			continue
 		}
 		native := asReleased(d.Object)

@@ -246,7 +246,7 @@ func (f *function) sources() (sources, error) {
 	kind, err := tree.Object(config).Kind(), error(nil)
 	switch {
 	case config == nil:
-	case policy.Recognised(config):
+	case policy.IsRecognised(config):
 		from.inline = []*manifest.Document{{Object: config, Source: f.source, Item: "functionConfig"}}
 		from.inline = append(from.inline, f.bindingFor(config)...)
 	case kind.Group == "" && kind.Kind == "List":

@@ -96,7 +96,7 @@ func (c *console) load(ctx context.Context, loader *manifest.Loader, from source
 	}
 	switch {
 	case from.none || theirs && from.any || len(w.set.Policies) > 0 || len(w.rejected) > 0:
-	case slices.ContainsFunc(existing, func(d *manifest.Document) bool { return policy.Recognised(d.Object) }):
+	case slices.ContainsFunc(existing, func(d *manifest.Document) bool { return policy.IsRecognised(d.Object) }):
 		return nil, withHint(errors.New("no policies"),
 			"policies among the cluster state are not in force: name their files with -p")
 	case theirs:
@@ -229,12 +229,12 @@ func rejectionOf(object map[string]any, place policy.Position) report.Rejection 
 // and those that break a rule, which the engine knows.
 func (w *world) rejections(e *celgate.Engine) []report.Rejection {
 	all := slices.Clone(w.rejected)
-	for _, r := range e.Rejected() {
+	for _, r := range e.Rejections() {
 		out := report.Rejection{APIVersion: r.APIVersion, Ref: r.Ref, Place: r.Position, Status: r.Status}
 		locate := func(*field.Error) policy.Position { return r.Position }
-		expr := (&policy.Policy{}).At
+		expr := (&policy.Policy{}).ExpressionAt
 		if p := w.set.Policy(r.Ref); p != nil {
-			locate, expr = p.Locate, p.At
+			locate, expr = p.Locate, p.ExpressionAt
 		}
 		if b := w.set.Binding(r.Ref); b != nil {
 			locate = b.Locate

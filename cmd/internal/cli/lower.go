@@ -91,7 +91,7 @@ func (l *lowering) run(args []string) error {
 	if err != nil {
 		return err
 	}
-	for _, r := range engine.Rejected() {
+	for _, r := range engine.Rejections() {
 		l.refuse(r.Position, r.Ref, r.Status.Message)
 		l.refused[r.Ref] = true
 	}
@@ -117,7 +117,7 @@ func (l *lowering) lowerPolicies(docs []*manifest.Document, set *policy.Set) (ou
 	for _, d := range docs {
 		ref := policy.RefOf(d.Object)
 		p := set.Policy(ref)
-		if !policy.Recognised(d.Object) || p == nil || l.refused[ref] {
+		if !policy.IsRecognised(d.Object) || p == nil || l.refused[ref] {
 			continue
 		}
 		natives, refusals := l.lower.Policy(d.Object, p)
@@ -143,7 +143,7 @@ func (l *lowering) lowerBindings(docs []*manifest.Document, set *policy.Set) (ou
 	for _, d := range docs {
 		ref := policy.RefOf(d.Object)
 		b := set.Binding(ref)
-		if !policy.Recognised(d.Object) || b == nil || l.refused[ref] ||
+		if !policy.IsRecognised(d.Object) || b == nil || l.refused[ref] ||
 			slices.ContainsFunc(b.PolicyRefs(), func(of policy.Ref) bool { return l.refused[of] }) {
 			continue
 		}
@@ -238,7 +238,7 @@ func (l *lowering) refusedNatives(natives []map[string]any) (all []lower.Refusal
 	if err != nil {
 		return []lower.Refusal{{Field: "spec", Reason: err.Error()}}
 	}
-	for _, r := range engine.Rejected() {
+	for _, r := range engine.Rejections() {
 		all = append(all, lower.Refusal{Field: "spec", Reason: "kube-apiserver refuses the native form: " + r.Status.Message})
 	}
 	return all

@@ -128,8 +128,8 @@ func (w *world) namespaceOf(object map[string]any, to *schema.Resource, a *asked
 	return w.requester().NamespaceOf(object, to, a.as())
 }
 
-func inNamespace(object map[string]any, r *celgate.Request) map[string]any {
-	return celgate.InNamespace(object, r)
+func withNamespace(object map[string]any, r *celgate.Request) map[string]any {
+	return celgate.WithNamespace(object, r)
 }
 
 // isReview reports an AdmissionReview, in either version.
@@ -146,7 +146,7 @@ func (w *world) oldCluster(c *console, docs []*manifest.Document, namespace stri
 		in := *d
 		kind := tree.Object(d.Object).Kind()
 		if r := w.types.ResourceFor(kind); r == nil || r.Namespaced {
-			in.Object = inNamespace(d.Object, &celgate.Request{Kind: kind, Namespace: cmp.Or(namespace, "default")})
+			in.Object = withNamespace(d.Object, &celgate.Request{Kind: kind, Namespace: cmp.Or(namespace, "default")})
 		}
 		placed[i] = &in
 	}

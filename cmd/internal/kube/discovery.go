@@ -86,7 +86,7 @@ func (d *groupDiscovery) resources() []schema.Resource {
 					}
 					of.Subresources = append(of.Subresources, schema.Subresource{Name: s.Subresource, Kind: kind})
 				}
-				all = append(all, sorted(of))
+				all = append(all, sortSubresources(of))
 			}
 		}
 	}
@@ -146,12 +146,12 @@ func (c *Client) resourcesOf(ctx context.Context, of schema.GroupVersion) ([]sch
 		}
 	}
 	for i, r := range all {
-		all[i] = sorted(r)
+		all[i] = sortSubresources(r)
 	}
 	return all, nil
 }
 
-func sorted(r schema.Resource) schema.Resource {
+func sortSubresources(r schema.Resource) schema.Resource {
 	slices.SortFunc(r.Subresources, func(a, b schema.Subresource) int { return strings.Compare(a.Name, b.Name) })
 	return r
 }

@@ -28,14 +28,14 @@ type Handover struct {
 // Handover reads the objects of both groups.
 func (s *Snapshot) Handover(ctx context.Context) (*Handover, error) {
 	h := &Handover{Native: map[policy.Ref]map[string]any{}}
-	own, err := s.client.served(ctx, policy.OwnGroup, []string{ownVersion.Version, dialectVersion.Version})
+	own, err := s.client.servedResources(ctx, policy.OwnGroup, []string{ownVersion.Version, dialectVersion.Version})
 	if err != nil {
 		return nil, err
 	}
 	if len(own) == 0 {
 		return nil, errors.New("the cluster has no policies of the group " + policy.OwnGroup)
 	}
-	if h.Served, err = s.client.served(ctx, nativeGroup, nativeVersions); err != nil {
+	if h.Served, err = s.client.servedResources(ctx, nativeGroup, nativeVersions); err != nil {
 		return nil, err
 	}
 	for _, resource := range dialectOwn {

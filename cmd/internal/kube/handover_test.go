@@ -63,7 +63,7 @@ func TestHandedOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	over := func(kind policy.Kind, name, policyName string) bool {
-		return w.HandedOver(&policy.Binding{Kind: kind, Name: name, PolicyName: policyName})
+		return w.IsHandedOver(&policy.Binding{Kind: kind, Name: name, PolicyName: policyName})
 	}
 	if over(policy.Validating, "v", "v") {
 		t.Error("the server has no plugin for validating policies")

@@ -120,8 +120,8 @@ func (k *kinds) read(ctx context.Context, known *schema.Registry, wanted map[sch
 	return next, errors.Join(errs...)
 }
 
-// in returns a registry of what is served. One that holds definitions knows these best.
-func (k *kinds) in(known *schema.Registry) *schema.Registry {
+// narrow returns a registry of what is served. One that holds definitions knows these best.
+func (k *kinds) narrow(known *schema.Registry) *schema.Registry {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.resources) == 0 {

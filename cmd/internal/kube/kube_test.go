@@ -272,8 +272,8 @@ func TestWorld(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w.Minor() != "1.33" || w.Synced() != nil {
-		t.Error(w.Minor(), w.Synced())
+	if w.Minor() != "1.33" || w.CheckSynced() != nil {
+		t.Error(w.Minor(), w.CheckSynced())
 	}
 	if _, err := w.Types(); err != nil {
 		t.Fatal(err)
@@ -364,11 +364,11 @@ func TestWorld(t *testing.T) {
 	if sources, set := w.Sources(); len(sources) != 1 || len(set.Bindings) != 0 {
 		t.Errorf("%+v %+v", sources, set)
 	}
-	if _, same := w.Latest(sources[0]); !same {
+	if _, same := w.Reread(sources[0]); !same {
 		t.Error("not the same")
 	}
 	f.put(path, binding(2, "true"))
-	eventually(t, "the next generation is not seen", func() bool { _, same := w.Latest(sources[0]); return !same })
+	eventually(t, "the next generation is not seen", func() bool { _, same := w.Reread(sources[0]); return !same })
 }
 
 func TestAuthorize(t *testing.T) {

@@ -37,7 +37,7 @@ const overlap = 5 * time.Second
 func (w *World) followNatives(ctx context.Context) {
 	served := map[string]schema.GroupVersionResource{}
 	for _, version := range nativeVersions {
-		for _, r := range w.kinds.of(schema.GroupVersion{Group: nativeGroup, Version: version}) {
+		for _, r := range w.kinds.resourcesOf(schema.GroupVersion{Group: nativeGroup, Version: version}) {
 			if _, better := served[r.Resource]; !better {
 				served[r.Resource] = r.GroupVersionResource
 			}
@@ -66,16 +66,16 @@ func (w *World) askEnforced(ctx context.Context) {
 	if !old || !w.bindsNatively() {
 		return
 	}
-	enforced, err := w.client.Enforced(ctx)
+	enforced, err := w.client.EnforcedKinds(ctx)
 	defer w.signal()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.natives.asked, w.natives.enforced, w.natives.err = time.Now(), enforced, err
 }
 
-// Enforced tells which kinds of native policies the server acts on: those whose admission plugin has run, by the
+// EnforcedKinds tells which kinds of native policies the server acts on: those whose admission plugin has run, by the
 // server's metrics.
-func (c *Client) Enforced(ctx context.Context) (map[policy.Kind]bool, error) {
+func (c *Client) EnforcedKinds(ctx context.Context) (map[policy.Kind]bool, error) {
 	text, err := c.get(ctx, "/metrics", "text/plain")
 	if err != nil {
 		return nil, fmt.Errorf("ask the server for its admission plugins: %w", err)
@@ -109,11 +109,11 @@ var resourcesOf = map[policy.Kind]struct{ policies, bindings string }{
 	policy.Admission:  {dialectOwn[0], dialectOwn[1]},
 }
 
-// HandedOver reports whether the server itself acts on a binding: it exists natively under its name, for the same
+// IsHandedOver reports whether the server itself acts on a binding: it exists natively under its name, for the same
 // policy, with that policy, and the server has the admission plugin. A binding of a validating policy is handed over a
 // moment later, so that there is none in which nobody acts; of a mutating one at once, because a change that is
 // made twice may be another one.
-func (w *World) HandedOver(b *policy.Binding) bool {
+func (w *World) IsHandedOver(b *policy.Binding) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	key := b.Ref()
@@ -158,8 +158,8 @@ func (w *World) NativeError() error {
 	return errors.Join(errs...)
 }
 
-// of returns the resources of a version of a group, as they were last read.
-func (k *kinds) of(gv schema.GroupVersion) []schema.Resource {
+// resourcesOf returns the resources of a version of a group, as they were last read.
+func (k *kinds) resourcesOf(gv schema.GroupVersion) []schema.Resource {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var all []schema.Resource

@@ -22,11 +22,11 @@ var nativeVersions = []string{"v1", "v1beta1", "v1alpha1"}
 // group. Of two with one kind and name the server's counts, as in [World.Sources]. The latter come as objects of
 // admissionregistration.k8s.io/v1, or of the dialect.
 func (s *Snapshot) Policies(ctx context.Context) ([]map[string]any, error) {
-	own, err := s.client.served(ctx, policy.OwnGroup, []string{ownVersion.Version, dialectVersion.Version})
+	own, err := s.client.servedResources(ctx, policy.OwnGroup, []string{ownVersion.Version, dialectVersion.Version})
 	if err != nil {
 		return nil, err
 	}
-	native, err := s.client.served(ctx, nativeGroup, nativeVersions)
+	native, err := s.client.servedResources(ctx, nativeGroup, nativeVersions)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func (s *Snapshot) Policies(ctx context.Context) ([]map[string]any, error) {
 			}
 			for _, object := range list {
 				if !names[tree.Object(object).Path()] &&
-					!(group[resource].Group == policy.OwnGroup && (disabled(object) || withheld(object))) {
+					!(group[resource].Group == policy.OwnGroup && (isDisabled(object) || isWithheld(object))) {
 					all = append(all, policy.Native(object))
 				}
 				names[tree.Object(object).Path()] = true
@@ -53,8 +53,8 @@ func (s *Snapshot) Policies(ctx context.Context) ([]map[string]any, error) {
 	return all, nil
 }
 
-// served returns the resources of a group, each in the first of the versions that serves it.
-func (c *Client) served(ctx context.Context, group string, versions []string) (map[string]schema.GroupVersionResource,
+// servedResources returns the resources of a group, each in the first of the versions that serves it.
+func (c *Client) servedResources(ctx context.Context, group string, versions []string) (map[string]schema.GroupVersionResource,
 	error) {
 	found := map[string]schema.GroupVersionResource{}
 	for _, version := range versions {
@@ -71,8 +71,8 @@ func (c *Client) served(ctx context.Context, group string, versions []string) (m
 	return found, nil
 }
 
-// disabled reports that an object of celgate's own group is taken out of force by its annotation.
-func disabled(object map[string]any) bool {
+// isDisabled reports that an object of celgate's own group is taken out of force by its annotation.
+func isDisabled(object map[string]any) bool {
 	return tree.Object(object).Annotation(policy.DisabledAnnotation) == "true"
 }
 
@@ -83,8 +83,8 @@ const (
 	SecretParams  = "SecretParams"  // its params are Secrets
 )
 
-// withheld reports that the status of an object of celgate's own group says so.
-func withheld(object map[string]any) bool {
+// isWithheld reports that the status of an object of celgate's own group says so.
+func isWithheld(object map[string]any) bool {
 	conditions, _, _ := unstructured.NestedSlice(object, "status", "conditions")
 	return slices.ContainsFunc(conditions, func(c any) bool {
 		condition, _ := c.(map[string]any)

@@ -43,7 +43,7 @@ func (r *Reports) Write(ctx context.Context, objects []map[string]any) (written,
 		_, err := r.Client.dynamic.Resource(resource).Namespace(object.GetNamespace()).Apply(ctx, object.GetName(),
 			object, options)
 		switch {
-		case apierrors.IsNotFound(err) && !r.served(ctx, resource):
+		case apierrors.IsNotFound(err) && !r.isServed(ctx, resource):
 			return written, removed, fmt.Errorf("the cluster has no %s: %w", resource.GroupResource(), err)
 		case apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, "NamespaceTerminating"):
 		case err != nil:
@@ -80,8 +80,8 @@ func (r *Reports) Write(ctx context.Context, objects []map[string]any) (written,
 	return written, removed, nil
 }
 
-// served reports whether the cluster serves a resource.
-func (r *Reports) served(ctx context.Context, resource schema.GroupVersionResource) bool {
+// isServed reports whether the cluster serves a resource.
+func (r *Reports) isServed(ctx context.Context, resource schema.GroupVersionResource) bool {
 	_, err := r.Client.dynamic.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1})
 	return !apierrors.IsNotFound(err) || errors.Is(err, context.Canceled)
 }

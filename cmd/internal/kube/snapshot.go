@@ -90,7 +90,7 @@ func (c *Client) Snapshot(ctx context.Context, minor string) (*Snapshot, error) 
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	s.types = live.in(s.types)
+	s.types = live.narrow(s.types)
 	s.absent = errors.Join(unreadable, err, undocumented)
 	return s, nil
 }

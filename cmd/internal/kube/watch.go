@@ -90,8 +90,8 @@ func (w *watch) err() error {
 	return fmt.Errorf("watch %s: %w", w.resource.GroupResource(), w.failed)
 }
 
-// missing reports that the cluster does not serve one of celgate's own kinds.
-func (w *watch) missing() bool {
+// isMissing reports that the cluster does not serve one of celgate's own kinds.
+func (w *watch) isMissing() bool {
 	return w.resource.Group == policy.OwnGroup && apierrors.IsNotFound(w.err())
 }
 
@@ -134,7 +134,7 @@ func (w *watch) get(namespace, name string) map[string]any {
 
 // list returns the objects of a namespace, of all for "", by namespace and name. The caller must not change the slice.
 func (w *watch) list(namespace string) []map[string]any {
-	s := w.sorted()
+	s := w.sortObjects()
 	if namespace == "" {
 		return s.objects
 	}
@@ -146,8 +146,8 @@ func (w *watch) list(namespace string) []map[string]any {
 	return s.objects[from:to:to]
 }
 
-// sorted returns the objects in their order, which is made again after a change only.
-func (w *watch) sorted() *sortedObjects {
+// sortObjects returns the objects in their order, which is made again after a change only.
+func (w *watch) sortObjects() *sortedObjects {
 	if s := w.order.Load(); s != nil {
 		return s
 	}

@@ -36,7 +36,7 @@ var (
 	dialectOwn     = []string{"admissionpolicies", "admissionpolicybindings", "namespacedadmissionpolicybindings"}
 
 	// ownResources are all of them, each in its version.
-	ownResources = slices.Concat(in(ownVersion, mirrored), in(dialectVersion, dialectOwn))
+	ownResources = slices.Concat(resourcesIn(ownVersion, mirrored), resourcesIn(dialectVersion, dialectOwn))
 
 	namespaces  = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 	definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
@@ -44,7 +44,7 @@ var (
 	namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
 )
 
-func in(version schema.GroupVersion, resources []string) []schema.GroupVersionResource {
+func resourcesIn(version schema.GroupVersion, resources []string) []schema.GroupVersionResource {
 	all := make([]schema.GroupVersionResource, len(resources))
 	for i, r := range resources {
 		all[i] = version.WithResource(r)
@@ -112,7 +112,7 @@ func (c *Client) Watch(ctx context.Context) (*World, error) {
 	w.crds = startWatch(ctx, c.dynamic, definitions, func() { w.signal(); w.triggerRefresh() })
 	w.namespaces = startWatch(ctx, c.dynamic, namespaces, func() {})
 	for _, each := range append(slices.Clone(w.policies), w.crds, w.namespaces) {
-		if err := each.wait(ctx); err != nil && !each.missing() {
+		if err := each.wait(ctx); err != nil && !each.isMissing() {
 			stop()
 			return nil, err
 		}
@@ -188,11 +188,11 @@ func (w *World) triggerRefresh() {
 	}
 }
 
-// Synced says whether everything is known and being watched; an error names what is not.
-func (w *World) Synced() error {
+// CheckSynced says whether everything is known and being watched; an error names what is not.
+func (w *World) CheckSynced() error {
 	var errs []error
 	for _, each := range append(slices.Clone(w.policies), w.crds, w.namespaces) {
-		if !each.isSynced() && !each.missing() {
+		if !each.isSynced() && !each.isMissing() {
 			errs = append(errs, cmp.Or(each.err(), fmt.Errorf("%s are not known yet", each.resource.GroupResource())))
 		}
 	}
@@ -235,8 +235,8 @@ func (w *World) Sources() ([]Source, *policy.Set) {
 					s.Binding.Stored = true
 				}
 			}
-			s.Object, s.Disabled = object, disabled(object)
-			s.Native = s.Binding != nil && w.HandedOver(s.Binding)
+			s.Object, s.Disabled = object, isDisabled(object)
+			s.Native = s.Binding != nil && w.IsHandedOver(s.Binding)
 			next[of] = s
 			sources = append(sources, s)
 			switch {
@@ -275,8 +275,8 @@ type generation struct {
 	number int64
 }
 
-// Latest returns the source with its object as it is now, and false if that is gone or is another one by now.
-func (w *World) Latest(s Source) (Source, bool) {
+// Reread returns the source with its object as it is now, and false if that is gone or is another one by now.
+func (w *World) Reread(s Source) (Source, bool) {
 	was := unstructured.Unstructured{Object: s.Object}
 	stored := w.policies[slices.Index(ownResources, ownResource(s.Resource))]
 	now := unstructured.Unstructured{Object: stored.get(was.GetNamespace(), was.GetName())}
@@ -292,9 +292,9 @@ func (w *World) Latest(s Source) (Source, bool) {
 func (w *World) Types() (*schema.Registry, error) {
 	made := madeOf{definitions: w.crds.list(""), revision: w.kinds.revision()}
 	if last := w.made.Load(); last == nil ||
-		!last.same(&made) { // what policies were checked against stays, where it can
+		!last.equal(&made) { // what policies were checked against stays, where it can
 		made.types, made.err = withDefinitions(w.builtin, made.definitions)
-		made.types = w.kinds.in(made.types)
+		made.types = w.kinds.narrow(made.types)
 		w.made.Store(&made)
 	}
 	types, err := w.made.Load().types, w.made.Load().err
@@ -313,7 +313,7 @@ type madeOf struct {
 	err         error
 }
 
-func (m *madeOf) same(other *madeOf) bool {
+func (m *madeOf) equal(other *madeOf) bool {
 	return m.revision == other.revision && slices.EqualFunc(m.definitions, other.definitions, tree.IsSame)
 }
 
@@ -451,7 +451,7 @@ func (w *World) Watches() []WatchState {
 	var states []WatchState
 	seen := map[schema.GroupVersionResource]bool{} // a definition can be a param, too
 	for _, each := range append(all, w.policies...) {
-		if each.missing() || seen[each.resource] {
+		if each.isMissing() || seen[each.resource] {
 			continue
 		}
 		seen[each.resource] = true

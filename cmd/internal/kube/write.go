@@ -74,7 +74,7 @@ type ExpressionWarning struct{ FieldRef, Warning string }
 // maxListed bounds each list of a status.
 const maxListed = 100
 
-func listed(texts []string) []any {
+func toList(texts []string) []any {
 	var list []any
 	for i, text := range texts {
 		if i == maxListed {
@@ -132,7 +132,7 @@ func (c *Client) WriteStatus(ctx context.Context, s Source, is Status) error {
 	}
 	for member, texts := range map[string][]string{"reads": is.Reads, "writes": is.Writes, "why": is.Why} {
 		if len(texts) > 0 {
-			status[member] = listed(texts)
+			status[member] = toList(texts)
 		}
 	}
 	if tree.Equal(status, old) {

@@ -45,8 +45,8 @@ type Change struct {
 // By names an invocation of a policy.
 type By struct{ Policy, Binding, Param string }
 
-// BeyondText words that a policy sets more than was looked at.
-func (b By) BeyondText() string {
+// WiderText words that a policy sets more than was looked at.
+func (b By) WiderText() string {
 	return fmt.Sprintf("policy %s sets more than %d values: of the others it is not known whether they survive", b.Policy,
 		most)
 }
@@ -148,7 +148,7 @@ func (r *Result) Messages() []string {
 		all = append(all, l.String())
 	}
 	for _, b := range r.Beyond {
-		all = append(all, b.BeyondText())
+		all = append(all, b.WiderText())
 	}
 	return all
 }

@@ -15,16 +15,16 @@ const (
 	onlyCluster = "cluster"
 )
 
-// A besideKey is what two findings have in common that say the same of the same object.
-type besideKey struct {
+// A pairKey is what two findings have in common that say the same of the same object.
+type pairKey struct {
 	verdict                              AuditVerdict
 	apiVersion, kind, namespace, name    string
 	policy, binding, param, field, makes string
 }
 
-func (f *AuditFinding) besideKey() besideKey {
+func (f *AuditFinding) pairKey() pairKey {
 	o := f.Object
-	return besideKey{f.Verdict, o.APIVersion, o.Kind, o.Namespace, o.Name, f.Policy, f.Binding, f.Param, f.field(),
+	return pairKey{f.Verdict, o.APIVersion, o.Kind, o.Namespace, o.Name, f.Policy, f.Binding, f.Param, f.field(),
 		f.Made}
 }
 
@@ -46,12 +46,12 @@ func ContrastAudits(files, cluster *StoredAudit, top int) (*Audit, error) {
 // Contrast sees the findings that are in one of the reports alone. What could not be read or decided about counts of
 // both.
 func (a *Audit) Contrast(files, cluster *StoredAudit, write func(of *Audited, findings []AuditFinding) error) error {
-	known := map[*StoredAudit]map[besideKey]bool{files: {}, cluster: {}}
+	known := map[*StoredAudit]map[pairKey]bool{files: {}, cluster: {}}
 	for s, keys := range known {
 		var err error
 		for findings := range s.objects(&err) {
 			for i := range findings {
-				keys[findings[i].besideKey()] = true
+				keys[findings[i].pairKey()] = true
 			}
 		}
 		if err != nil {
@@ -66,7 +66,7 @@ func (a *Audit) Contrast(files, cluster *StoredAudit, write func(of *Audited, fi
 		choose := func(findings []AuditFinding) []AuditFinding {
 			var alone []AuditFinding
 			for _, f := range findings {
-				if known[side.other][f.besideKey()] {
+				if known[side.other][f.pairKey()] {
 					if side.only == onlyFiles {
 						a.Beside.Both++
 					}

@@ -297,7 +297,7 @@ func (t *textWriter) consequence(e Explanation, one *told, o toldOutcome, p *pol
 	case celgate.Skip:
 		switch {
 		case slices.ContainsFunc(p.Mutations, func(m policy.Mutation) bool {
-			return m.Condition.Field == o.Field && !m.Once()
+			return m.Condition.Field == o.Field && !m.RunsOnce()
 		}):
 			return []string{"the mutation is not made for some values"}
 		case strings.HasPrefix(o.Field, "spec.mutations"):

@@ -176,7 +176,7 @@ func (one *told) evaluationOf(o celgate.Outcome) int {
 // isPerValue reports an evaluation for one of some values.
 func isPerValue(x *explain.Evaluation) bool {
 	return x.Scope() != "" || slices.ContainsFunc(x.Policy.Mutations, func(m policy.Mutation) bool {
-		return m.Expr.Field == x.Expr.Field && !m.Once()
+		return m.Expr.Field == x.Expr.Field && !m.RunsOnce()
 	})
 }
 

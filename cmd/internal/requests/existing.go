@@ -18,7 +18,7 @@ func NewExisting(ctx context.Context, q *celgate.Requester, object map[string]an
 	if err != nil {
 		return nil, err
 	}
-	object = celgate.InNamespace(object, &celgate.Request{Kind: tree.Object(object).Kind(),
+	object = celgate.WithNamespace(object, &celgate.Request{Kind: tree.Object(object).Kind(),
 		Namespace: q.NamespaceOf(object, to, as)})
 	as.Old = only{object}.get
 	if op == celgate.Create {

@@ -98,7 +98,7 @@ func (r rotation) advance(now time.Time, held map[string][]byte, known bool) (ma
 	next := maps.Clone(held)
 	switch {
 	case held[nextCertificate] != nil &&
-		(known && now.After(issuedAt(last).Add(r.trust())) || now.After(signing.NotAfter)):
+		(known && now.After(issueTime(last).Add(r.trust())) || now.After(signing.NotAfter)):
 		// The next authority is known everywhere, or the old one is of no use any more.
 		next[caCertificate] = append(bytes.Clone(held[nextCertificate]), block("CERTIFICATE", signing.Raw)...)
 		next[caKey] = held[nextKey]
@@ -106,7 +106,7 @@ func (r rotation) advance(now time.Time, held map[string][]byte, known bool) (ma
 		delete(next, nextKey)
 		next, err = r.sign(now, next)
 		return next, true, err
-	case held[nextCertificate] == nil && len(authorities) == 1 && late(now, signing):
+	case held[nextCertificate] == nil && len(authorities) == 1 && isLate(now, signing):
 		next[nextCertificate], next[nextKey], err = makeAuthority(now, r.authority)
 		next[caCertificate] = append(bytes.Clone(held[caCertificate]), next[nextCertificate]...)
 		return next, true, err
@@ -114,7 +114,7 @@ func (r rotation) advance(now time.Time, held map[string][]byte, known bool) (ma
 		now.After(last.NotAfter.Add(min(skew, r.authority/24))):
 		next[caCertificate] = block("CERTIFICATE", signing.Raw)
 		return next, true, nil
-	case r.due(now, pair.Leaf):
+	case r.isDue(now, pair.Leaf):
 		next, err = r.sign(now, next)
 		return next, true, err
 	}
@@ -127,7 +127,7 @@ func (r rotation) trust() time.Duration { return min(trustTime, r.authority/24) 
 // waits reports that the next authority could sign by now, were it known everywhere.
 func (r rotation) waits(now time.Time, held map[string][]byte) bool {
 	next, err := certificates(held[nextCertificate])
-	return err == nil && now.After(issuedAt(next[0]).Add(2*r.trust()))
+	return err == nil && now.After(issueTime(next[0]).Add(2*r.trust()))
 }
 
 // sign returns the members with a new certificate, signed by their authority. It does not outlive that.
@@ -167,25 +167,25 @@ func (r rotation) sign(now time.Time, members map[string][]byte) (map[string][]b
 	return next, err
 }
 
-// due reports that a certificate is in the last third of its life, or is not for the hosts.
-func (r rotation) due(now time.Time, c *x509.Certificate) bool {
+// isDue reports that a certificate is in the last third of its life, or is not for the hosts.
+func (r rotation) isDue(now time.Time, c *x509.Certificate) bool {
 	for _, host := range r.hosts {
 		if c.VerifyHostname(host) != nil {
 			return true
 		}
 	}
-	return late(now, c)
+	return isLate(now, c)
 }
 
-// late reports that a certificate is in the last third of its life, or was not made by us, so that nobody knows its
+// isLate reports that a certificate is in the last third of its life, or was not made by us, so that nobody knows its
 // life.
-func late(now time.Time, c *x509.Certificate) bool {
-	life := c.NotAfter.Sub(issuedAt(c))
+func isLate(now time.Time, c *x509.Certificate) bool {
+	life := c.NotAfter.Sub(issueTime(c))
 	return life <= 0 || c.NotAfter.Sub(now) < life/3
 }
 
-// issuedAt returns the time at which celgate issued a certificate.
-func issuedAt(c *x509.Certificate) time.Time { return c.NotBefore.Add(skew) }
+// issueTime returns the time at which celgate issued a certificate.
+func issueTime(c *x509.Certificate) time.Time { return c.NotBefore.Add(skew) }
 
 // certificates are those of a bundle, at least one.
 func certificates(bundle []byte) ([]*x509.Certificate, error) {

@@ -230,7 +230,7 @@ func TestDue(t *testing.T) {
 		{0, r.hosts, false}, {CertificateLife / 2, r.hosts, false}, {CertificateLife * 3 / 4, r.hosts, true},
 		{0, []string{"other.svc"}, true},
 	} {
-		if got := years(test.hosts).due(start.Add(test.after), c.Leaf); got != test.want {
+		if got := years(test.hosts).isDue(start.Add(test.after), c.Leaf); got != test.want {
 			t.Errorf("due after %s for %v: %t", test.after, test.hosts, got)
 		}
 	}
@@ -249,7 +249,7 @@ func TestLacking(t *testing.T) {
 		for _, mark := range test.marks {
 			w.all = append(w.all, kube.Report{Certificate: mark})
 		}
-		if got := w.lacking("new"); got != test.want {
+		if got := w.lackingText("new"); got != test.want {
 			t.Errorf("%q: %q, want %q", test.marks, got, test.want)
 		}
 	}

@@ -259,10 +259,10 @@ func (d *directory) read() (*folder, error) {
 	return f, nil
 }
 
-// lost says what a folder had in files that were written in place since, and that the next one has not: such a file may
+// checkLost says what a folder had in files that were written in place since, and that the next one has not: such a file may
 // be half written, whatever it begins with, and nothing says when it is whole. Who means it puts a new file in its
 // place, or takes the file away.
-func (d *directory) lost(before, next *folder) error {
+func (d *directory) checkLost(before, next *folder) error {
 	const meant = "its file was written in place and may not be all there: " +
 		"put a new file in its place, or say --allow-empty"
 	inPlace := func(path string) bool {
@@ -358,7 +358,7 @@ func (d *directory) opens(before, next *folder) error {
 	case len(next.set.Bindings) == 0 && (d.alone || len(before.set.Bindings) > 0):
 		return fmt.Errorf("%s: it holds no bindings, so that no policy is in force: %s", d.path, meant)
 	}
-	errs := []error{d.lost(before, next)}
+	errs := []error{d.checkLost(before, next)}
 	for _, p := range next.set.Policies {
 		ref := p.Ref()
 		if before.set.Policy(ref) != nil && before.set.Binds(ref) && !next.set.Binds(ref) {

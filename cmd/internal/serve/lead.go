@@ -184,14 +184,14 @@ func (l *loader) writeOnce(ctx context.Context, w *writing) time.Duration {
 		if l.secret.mark() != mark {
 			unknown = "it has just changed"
 		}
-		changed, err := l.secret.renew(ctx, cmp.Or(unknown, w.lacking(mark)))
+		changed, err := l.secret.renew(ctx, cmp.Or(unknown, w.lackingText(mark)))
 		failed("certificate", err)
 		if changed {
 			wait = min(wait, rolloutPoll)
 		}
 	}
 	for _, s := range w.sources {
-		latest, same := l.world.Load().Latest(s)
+		latest, same := l.world.Load().Reread(s)
 		if !same {
 			continue // what has become of its successor is said soon
 		}
@@ -204,8 +204,8 @@ func (l *loader) writeOnce(ctx context.Context, w *writing) time.Duration {
 	return wait
 }
 
-// lacking says how many replicas do not have a state of the certificate's Secret, or nothing if all have it.
-func (w *writing) lacking(mark string) string {
+// lackingText says how many replicas do not have a state of the certificate's Secret, or nothing if all have it.
+func (w *writing) lackingText(mark string) string {
 	n := 0
 	for _, replica := range w.all {
 		if replica.Certificate != mark {

@@ -85,8 +85,8 @@ const (
 	stuckLong = 2 * time.Minute  // or ever
 )
 
-// turning says that the loader has not come around for some time; nil if it has, or has not begun.
-func (l *loader) turning(limit time.Duration) error {
+// checkTurning says that the loader has not come around for some time; nil if it has, or has not begun.
+func (l *loader) checkTurning(limit time.Duration) error {
 	last := l.beat.Load()
 	if since := time.Since(time.Unix(0, last)); last != 0 && since > limit {
 		return fmt.Errorf("policies have not been looked at for %s", since.Round(time.Second))
@@ -94,19 +94,19 @@ func (l *loader) turning(limit time.Duration) error {
 	return nil
 }
 
-// ready says why requests cannot be answered by what is known to be current; nil if they can.
-func (l *loader) ready() error {
+// checkReady says why requests cannot be answered by what is known to be current; nil if they can.
+func (l *loader) checkReady() error {
 	if l.current.Load() == nil {
 		return errors.New("policies are not loaded yet")
 	}
 	if l.Manage && !l.configured.Load() {
 		return errors.New("the API server has no webhook configurations yet")
 	}
-	if err := l.turning(stuck); err != nil {
+	if err := l.checkTurning(stuck); err != nil {
 		return err
 	}
 	if w := l.world.Load(); w != nil {
-		return w.Synced()
+		return w.CheckSynced()
 	}
 	return nil
 }
@@ -178,7 +178,7 @@ func (l *loader) run(ctx context.Context) {
 		case <-tick.C:
 			// A set that could not be compiled is tried again, because it may be the cluster's fault.
 			if directoryChanged = l.lookAtDirectory(); !directoryChanged && l.current.Load() != nil &&
-				!l.lingeredEnough() {
+				!l.hasLingered() {
 				continue
 			}
 		}
@@ -305,7 +305,7 @@ func (l *loader) buildIn(ctx context.Context, world *kube.World, f *folder) erro
 			}
 		}
 	} else {
-		over.Bindings = slices.DeleteFunc(slices.Clone(over.Bindings), world.HandedOver)
+		over.Bindings = slices.DeleteFunc(slices.Clone(over.Bindings), world.IsHandedOver)
 	}
 	set = overlay(over, set)
 	if err := world.NativeError(); err != nil {
@@ -448,7 +448,7 @@ func (l *loader) compileAll(set *policy.Set, options celgate.Options) (map[*engi
 				return err
 			}
 			made[live] = engine
-			for _, r := range engine.Rejected() {
+			for _, r := range engine.Rejections() {
 				if p := part.Policy(r.Ref); p == nil || slices.Contains(set.Policies, p) { // not what only lingers
 					rejected[r.Ref] = r
 				}
@@ -463,7 +463,7 @@ func (l *loader) compileAll(set *policy.Set, options celgate.Options) (map[*engi
 	valid := validOf(set, rejected)
 	for _, b := range set.Bindings {
 		_, bad := rejected[b.Ref()]
-		switch errs := b.Together(valid); {
+		switch errs := b.CheckTogether(valid); {
 		case len(b.Policies) == 0 || !bad && len(errs) == 0:
 			whole.Bindings = append(whole.Bindings, b)
 		case len(errs) > 0 && len(policy.ValidateBindingUpdate(b)) == 0: // an engine knows only some of the policies
@@ -494,8 +494,8 @@ func (l *loader) parts(set *policy.Set) map[*engines]*policy.Set {
 		return map[*engines]*policy.Set{&l.all: set}
 	}
 	return map[*engines]*policy.Set{
-		&l.fail:   webhook.Split(set, policy.Fail, l.lingering(set, policy.Fail)...),
-		&l.ignore: webhook.Split(set, policy.Ignore, l.lingering(set, policy.Ignore)...),
+		&l.fail:   webhook.Split(set, policy.Fail, l.lingeringPolicies(set, policy.Fail)...),
+		&l.ignore: webhook.Split(set, policy.Ignore, l.lingeringPolicies(set, policy.Ignore)...),
 	}
 }
 
@@ -517,25 +517,25 @@ func (l *loader) noteMoved(set *policy.Set) {
 	}
 }
 
-// lingering are the validating policies that had a failurePolicy until a moment ago. Without them there would be
+// lingeringPolicies are the validating policies that had a failurePolicy until a moment ago. Without them there would be
 // requests between two webhooks: one without the policy by now, and one that is not asked yet. Where both are asked, a
 // request is denied twice, which is to be denied. Mutations move at once, because a change that is made twice may be
 // another one.
-func (l *loader) lingering(set *policy.Set, fp policy.FailurePolicy) []*policy.Policy {
+func (l *loader) lingeringPolicies(set *policy.Set, fp policy.FailurePolicy) []*policy.Policy {
 	var all []*policy.Policy
 	for _, p := range set.Policies {
 		if _, moved := l.moved[p.Ref()]; !moved || p.FailurePolicy == fp {
 			continue
 		}
-		if judges := p.OnlyValidating(); judges != nil && judges.Validates() {
+		if judges := p.WithoutMutations(); judges != nil && judges.Validates() {
 			all = append(all, judges)
 		}
 	}
 	return all
 }
 
-// lingeredEnough reports whether a policy has lingered long enough.
-func (l *loader) lingeredEnough() bool {
+// hasLingered reports whether a policy has lingered long enough.
+func (l *loader) hasLingered() bool {
 	for _, at := range l.moved {
 		if time.Since(at) >= lingering {
 			return true
@@ -544,8 +544,8 @@ func (l *loader) lingeredEnough() bool {
 	return false
 }
 
-// inForce is the set in force.
-func (l *loader) inForce() *policy.Set {
+// currentSet is the set in force.
+func (l *loader) currentSet() *policy.Set {
 	if current := l.current.Load(); current != nil {
 		return current.set
 	}

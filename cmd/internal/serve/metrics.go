@@ -45,7 +45,7 @@ type metrics struct {
 func newMetrics(l *loader) *metrics {
 	m := &metrics{registry: prometheus.NewRegistry(), checks: map[policy.Kind]*prometheus.CounterVec{},
 		times: map[policy.Kind]*prometheus.HistogramVec{}, mutations: map[policy.Kind]*prometheus.CounterVec{},
-		set: l.inForce}
+		set: l.currentSet}
 	m.addChecks()
 	m.answers = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "celgate", Subsystem: "webhook", Name: "requests_total",
@@ -150,7 +150,7 @@ func readyGauge(l *loader) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: "celgate", Name: "ready", Help: "1 when the server is ready: it knows its policies and the cluster.",
 	}, func() float64 {
-		if l.ready() != nil {
+		if l.checkReady() != nil {
 			return 0
 		}
 		return 1
@@ -196,7 +196,7 @@ func (t trouble) Describe(all chan<- *prometheus.Desc) {
 
 // Collect is that of prometheus.Collector.
 func (t trouble) Collect(all chan<- prometheus.Metric) {
-	n, longest := t.l.running.now()
+	n, longest := t.l.running.summarize()
 	all <- prometheus.MustNewConstMetric(inFlightRequests, prometheus.GaugeValue, float64(n))
 	all <- prometheus.MustNewConstMetric(longestRequest, prometheus.GaugeValue, longest.Seconds())
 	all <- prometheus.MustNewConstMetric(inFlightBytes, prometheus.GaugeValue, float64(t.l.inFlight.Bytes()))
@@ -229,7 +229,7 @@ func (m *metrics) watch(evaluations *webhook.Evaluations, memory *celgate.Memory
 		),
 		counter("evaluations_refused_total", "Requests that were refused because too many evaluations went on.",
 			func() int64 { return evaluations.Counts().RefusedTotal }),
-		gauge("evaluation_memory_bytes", "Memory that evaluations share, as much of it as is in use.", memory.Taken),
+		gauge("evaluation_memory_bytes", "Memory that evaluations share, as much of it as is in use.", memory.Usage),
 	)
 }
 

@@ -46,7 +46,7 @@ func mutationResults(d *celgate.Decision, set *policy.Set) []mutationResult {
 		known := p != nil && index < len(p.Mutations)
 		result := ""
 		switch condition := of == "condition"; {
-		case condition && known && !p.Mutations[index].Once(): // which was asked for each of some values
+		case condition && known && !p.Mutations[index].RunsOnce(): // which was asked for each of some values
 			continue
 		case o.Verdict == celgate.Error:
 			result = "error"

@@ -175,6 +175,6 @@ spec: {policyName: ` + name + `}
 	}
 	a, b := turns[policy.Admission.Ref("a")], turns[policy.Admission.Ref("b")]
 	if a.place != 2 || b.place != 1 || len(a.Why) != 1 || a.Why[0] != "after b, which writes data.z" {
-		t.Errorf("a %+v, b %+v, rejected %v", a, b, engine.Rejected())
+		t.Errorf("a %+v, b %+v, rejected %v", a, b, engine.Rejections())
 	}
 }

@@ -54,8 +54,8 @@ func (c *trackedResponse) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // Unwrap is for http.ResponseController.
 func (c *trackedResponse) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// now returns how many there are, and how long the longest has taken until now.
-func (r *running) now() (n int, longest time.Duration) {
+// summarize returns how many there are, and how long the longest has taken until now.
+func (r *running) summarize() (n int, longest time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, since := range r.since {

@@ -13,7 +13,7 @@ func TestRunningTaken(t *testing.T) {
 	var r running
 	answered, end := make(chan struct{}), make(chan struct{})
 	server := httptest.NewServer(r.count(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if n, _ := r.now(); n != 1 {
+		if n, _ := r.summarize(); n != 1 {
 			t.Errorf("%d requests before the answer", n)
 		}
 		conn, _, err := w.(http.Hijacker).Hijack()
@@ -32,7 +32,7 @@ func TestRunningTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	response.Body.Close()
-	if n, longest := r.now(); n != 0 || longest != 0 {
+	if n, longest := r.summarize(); n != 0 || longest != 0 {
 		t.Errorf("%d requests after the answer, the longest for %v", n, longest)
 	}
 	close(end)

@@ -144,7 +144,7 @@ func (l *loader) serve(ctx context.Context) error {
 	}
 	reviews := l.reviews(callers)
 	l.tellHealth(reviews, &draining)
-	server := o.server(closing(reviews, &draining))
+	server := o.server(closeConnections(reviews, &draining))
 	server.TLSConfig = callers.configure(&tls.Config{GetCertificate: certificate, MinVersion: tls.VersionTLS12,
 		NextProtos: []string{"http/1.1"}})
 	o.Log.Info("listening", "address", listener.Addr().String())
@@ -196,21 +196,21 @@ func (l *loader) reviews(callers *gatekeeper) *http.ServeMux {
 // observe counts an answer and remembers what policies fight over.
 func (l *loader) observe(o webhook.Observation) {
 	l.metrics.observe(o)
-	l.fights.note(o.Decision, l.inForce())
+	l.fights.note(o.Decision, l.currentSet())
 }
 
 // tellHealth answers probes.
 func (l *loader) tellHealth(mux *http.ServeMux, draining *atomic.Bool) {
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { say(w, l.turning(stuckLong)) })
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeHealth(w, l.checkTurning(stuckLong)) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		err := l.ready()
+		err := l.checkReady()
 		if err == nil && !slices.Contains(r.URL.Query()["exclude"], "directory") {
 			err = l.directoryError()
 		}
 		if draining.Load() {
 			err = errors.New("draining")
 		}
-		say(w, err)
+		writeHealth(w, err)
 	})
 }
 
@@ -235,8 +235,8 @@ func (l *loader) serveOps(draining *atomic.Bool, ended chan<- error) (*http.Serv
 	return server, nil
 }
 
-// say answers whether something is as it should be.
-func say(w http.ResponseWriter, err error) {
+// writeHealth answers whether something is as it should be.
+func writeHealth(w http.ResponseWriter, err error) {
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
@@ -244,10 +244,10 @@ func say(w http.ResponseWriter, err error) {
 	fmt.Fprintln(w, "ok")
 }
 
-// closing gives connections back with their next answer while the server drains. Otherwise the API server, which sends
+// closeConnections gives connections back with their next answer while the server drains. Otherwise the API server, which sends
 // over HTTP/1.1, could send a request over a connection at the moment at which the end closes it, and that request
 // would be lost. Who asks for something else than a review, as probes do, never keeps a connection.
-func closing(next http.Handler, draining *atomic.Bool) http.Handler {
+func closeConnections(next http.Handler, draining *atomic.Bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if draining.Load() || r.Method != http.MethodPost {
 			w.Header().Set("Connection", "close")

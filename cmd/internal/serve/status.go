@@ -28,11 +28,11 @@ func (l *loader) status(w *writing, s kube.Source) kube.Status {
 	case s.Err != nil:
 		compiled = kube.Condition{Type: "Compiled", Reason: "Invalid", Message: s.Err.Error()}
 	default:
-		if r, bad := w.rejected[refOf(s)]; bad && w.partial(s) == "" {
+		if r, bad := w.rejected[refOf(s)]; bad && w.partialReason(s) == "" {
 			compiled = kube.Condition{Type: "Compiled", Reason: "Invalid", Message: r.Status.Message}
 		}
 	}
-	is := kube.Status{Conditions: []kube.Condition{compiled, w.ready(s, compiled.True)}}
+	is := kube.Status{Conditions: []kube.Condition{compiled, w.readyCondition(s, compiled.True)}}
 	if s.Withheld != nil && compiled.True { // nobody has compiled it
 		is.Conditions = is.Conditions[1:]
 		return is
@@ -52,14 +52,14 @@ func (l *loader) status(w *writing, s kube.Source) kube.Status {
 		is.Conditions = append(is.Conditions, readable)
 	}
 	if s.Policy.Validates() || s.Policy.Kind == policy.Admission {
-		is.TypeChecking = w.checks.of(w.loaded, s)
+		is.TypeChecking = w.checks.checkOf(w.loaded, s)
 	}
 	turn := w.turns[s.Policy.Ref()]
 	is.Order = turn.place
 	if s.Policy.Kind == policy.Admission {
 		is.Reads, is.Writes, is.Why = turn.Reads, turn.Writes, turn.Why
 		if turn.place > 0 {
-			is.Conditions = append(is.Conditions, turn.ordered())
+			is.Conditions = append(is.Conditions, turn.orderCondition())
 			if s.Policy.MayReinvoke() {
 				is.Conditions = append(is.Conditions, w.converges(s.Policy))
 			}
@@ -68,13 +68,13 @@ func (l *loader) status(w *writing, s kube.Source) kube.Status {
 	return is
 }
 
-// partial is why nothing is wrong with a binding of several policies but that they cannot be in force together; empty
+// partialReason is why nothing is wrong with a binding of several policies but that they cannot be in force together; empty
 // if they can.
-func (w *writing) partial(s kube.Source) string {
+func (w *writing) partialReason(s kube.Source) string {
 	if s.Binding == nil || len(s.Binding.Policies) == 0 {
 		return ""
 	}
-	errs := s.Binding.Together(validOf(w.set, w.rejected))
+	errs := s.Binding.CheckTogether(validOf(w.set, w.rejected))
 	r, bad := w.rejected[refOf(s)]
 	if len(errs) == 0 || !bad || r.Status.Message != s.Binding.Ref().Invalid(errs).Message {
 		return ""
@@ -93,9 +93,9 @@ func refOf(s kube.Source) policy.Ref {
 	return s.Binding.Ref()
 }
 
-// handedOver reports a policy that the API server itself acts on: with some of its bindings natively, and without any
+// isHandedOver reports a policy that the API server itself acts on: with some of its bindings natively, and without any
 // here.
-func (w *writing) handedOver(s kube.Source) bool {
+func (w *writing) isHandedOver(s kube.Source) bool {
 	of := func(b *policy.Binding) bool {
 		return b != nil && b.Binds(s.Policy)
 	}
@@ -103,8 +103,8 @@ func (w *writing) handedOver(s kube.Source) bool {
 		slices.ContainsFunc(w.sources, func(o kube.Source) bool { return o.Native && of(o.Binding) })
 }
 
-// ready says on how many replicas a policy or binding is in force, and if on none why.
-func (w *writing) ready(s kube.Source, compiled bool) kube.Condition {
+// readyCondition says on how many replicas a policy or binding is in force, and if on none why.
+func (w *writing) readyCondition(s kube.Source, compiled bool) kube.Condition {
 	not := func(reason, message string) kube.Condition {
 		return kube.Condition{Type: "Ready", Reason: reason, Message: message}
 	}
@@ -113,12 +113,12 @@ func (w *writing) ready(s kube.Source, compiled bool) kube.Condition {
 		return not("Invalid", "the condition Compiled says why")
 	case s.Disabled:
 		return not("Disabled", "the annotation celgate.dev/disabled takes it out of force")
-	case (s.Native || w.handedOver(s)) && !w.shadow:
+	case (s.Native || w.isHandedOver(s)) && !w.shadow:
 		return not("Native", "the API server itself acts on the "+refOf(s).Kind+" of this name")
 	case s.Withheld != nil:
 		return *s.Withheld
 	}
-	if why := w.partial(s); why != "" {
+	if why := w.partialReason(s); why != "" {
 		return not("Partial", why)
 	}
 	if s.Policy != nil && !slices.Contains(w.set.Policies, s.Policy) ||
@@ -198,8 +198,8 @@ type turn struct {
 	problem *celgate.OrderProblem // nil: none
 }
 
-// ordered says whether the mutations of a policy run in the order that it asks for, or that it needs.
-func (t turn) ordered() kube.Condition {
+// orderCondition says whether the mutations of a policy run in the order that it asks for, or that it needs.
+func (t turn) orderCondition() kube.Condition {
 	if t.problem == nil {
 		return kube.Condition{Type: "Ordered", True: true, Reason: "Ordered"}
 	}
@@ -241,7 +241,7 @@ type typeChecks struct {
 	known map[string]*kube.TypeChecking // by uid and generation
 }
 
-func (c *typeChecks) of(in *loaded, s kube.Source) *kube.TypeChecking {
+func (c *typeChecks) checkOf(in *loaded, s kube.Source) *kube.TypeChecking {
 	if c.types != in.types {
 		c.types, c.known = in.types, map[string]*kube.TypeChecking{}
 	}

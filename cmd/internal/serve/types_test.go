@@ -86,7 +86,7 @@ spec: {policyName: ` + name + `}
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{"a": "Cycle", "b": "Cycle", "c": "Ordered"} {
-		is := turns[policy.Admission.Ref(name)].ordered()
+		is := turns[policy.Admission.Ref(name)].orderCondition()
 		if is.True != (want == "Ordered") || is.Reason != want || (is.Message == "") != is.True {
 			t.Errorf("%s: %+v", name, is)
 		}

@@ -136,7 +136,7 @@ func (a *arena) readState(s *Suite, types *schema.Registry, existing []*manifest
 
 // judge returns why the policies of a suite cannot be tested.
 func (a *arena) judge(s *Suite, o Options) (problems []*Problem) {
-	if len(a.engine.Rejected()) == 0 && !hasActingBinding(&a.set) && o.Set == nil {
+	if len(a.engine.Rejections()) == 0 && !hasActingBinding(&a.set) && o.Set == nil {
 		problems = append(problems, &Problem{
 			policy.Position{File: s.File}, "no policy of the suite is in force: no binding names one",
 			"give a binding under policies",
@@ -154,7 +154,7 @@ func (a *arena) judge(s *Suite, o Options) (problems []*Problem) {
 	if o.Set != nil {
 		return problems // whoever gives a set says what is refused of it
 	}
-	for _, r := range a.engine.Rejected() {
+	for _, r := range a.engine.Rejections() {
 		problems = append(problems, &Problem{r.Position, "the server would refuse this policy: " + r.Status.Message,
 			""})
 	}

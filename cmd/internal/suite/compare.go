@@ -80,7 +80,7 @@ func (run *caseRun) compareReplay(e *Expectation) {
 		return
 	}
 	for _, b := range again.Beyond {
-		run.note(b.BeyondText())
+		run.note(b.WiderText())
 	}
 	for _, l := range again.Lost {
 		f := Failure{Place: e.Survives, Expected: "what policy " + l.Policy + " sets survives the other policies",

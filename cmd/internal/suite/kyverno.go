@@ -283,7 +283,7 @@ func (k *kyverno) objects(n node) []kyvernoObject {
 func (k *kyverno) readPolicies(n node) {
 	var bindings []kyvernoBinding
 	for _, o := range k.objects(n) {
-		if !policy.Recognised(o.doc.Object) {
+		if !policy.IsRecognised(o.doc.Object) {
 			k.noteLeft(o.doc.Position(), fmt.Sprintf("%s is left out: it is a %s",
 				tree.Object(o.doc.Object).Name(), tree.Object(o.doc.Object).Kind().Kind), "")
 			continue

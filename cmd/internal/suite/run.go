@@ -307,7 +307,7 @@ func (a *arena) request(ctx context.Context, c *Case, doc *manifest.Document) (*
 			}
 			kind := tree.Object(old).Kind()
 			if to, _, err := a.requests.Target(kind, asked.Subresource); err == nil {
-				old = celgate.InNamespace(old,
+				old = celgate.WithNamespace(old,
 					&celgate.Request{Kind: kind, Namespace: a.requests.NamespaceOf(old, to, asked)})
 			}
 			if before, err = before.With(store(old, a.requests.Types)); err != nil {
