@@ -32,7 +32,7 @@ const noTag = "  validations: [{name: tag, scope: kubernetes.allContainers, expr
 func askDeployment(t *testing.T, policies string) *celgate.Decision {
 	t.Helper()
 	engine := engineOf(t, policies)
-	for _, r := range engine.Rejected() {
+	for _, r := range engine.Rejections() {
 		t.Fatal(r.Status.Message)
 	}
 	container := func(name, image string) any { return map[string]any{"name": name, "image": image} }
@@ -101,7 +101,7 @@ func TestTemplatesRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, r := range engineOf(t, templatePolicy(c.spec, c.rules, "")).Rejected() {
+			for _, r := range engineOf(t, templatePolicy(c.spec, c.rules, "")).Rejections() {
 				got = append(got, r.Status.Message)
 			}
 			if all := strings.Join(got, "\n"); (c.want == "") != (all == "") || !strings.Contains(all, c.want) {
@@ -110,7 +110,7 @@ func TestTemplatesRefused(t *testing.T) {
 		})
 	}
 	alone := strings.Replace(templatePolicy(noTag, "", ""), "templates: [pods]", "templateEnforcement: Deny", 1)
-	if r := engineOf(t, alone).Rejected(); len(r) == 0 || !strings.Contains(r[0].Status.Message, "the policy has no templates") {
+	if r := engineOf(t, alone).Rejections(); len(r) == 0 || !strings.Contains(r[0].Status.Message, "the policy has no templates") {
 		t.Errorf("%+v", r)
 	}
 }

@@ -197,7 +197,7 @@ func (s *split) weaken(actions []policy.Action) []policy.Action {
 	if s.at.path == "" {
 		return actions
 	}
-	return s.OnTemplates(actions)
+	return s.TemplateActions(actions)
 }
 
 // plan places the rules that a binding reaches.

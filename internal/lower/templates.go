@@ -23,7 +23,7 @@ type place struct {
 // places are those of a policy.
 func places(p *policy.Policy) []place {
 	all := []place{{}}
-	if !p.OfTemplates() {
+	if !p.JudgesTemplates() {
 		return all
 	}
 	for _, t := range scope.Templates {
@@ -83,7 +83,7 @@ func rulesTree(rules []policy.Rule) (all []any) {
 
 // checkTemplates refuses what of a policy about templates has no native form.
 func checkTemplates(p *policy.Policy, m *policy.MatchResources, field string) []Refusal {
-	if s := m; p.OfTemplates() && s != nil && s.ObjectSelector != nil &&
+	if s := m; p.JudgesTemplates() && s != nil && s.ObjectSelector != nil &&
 		len(s.ObjectSelector.MatchLabels)+len(s.ObjectSelector.MatchExpressions) > 0 {
 		return []Refusal{{field + ".objectSelector", "the policy judges templates by their labels, and kube-apiserver selects by " +
 			"those of the workload"}}

@@ -133,7 +133,7 @@ func findUncoveredTemplates(p *pass) {
 	var uncovered []string
 	for _, w := range templates {
 		if !slices.ContainsFunc(p.facts, func(f *facts) bool {
-			return f.OfTemplates() || f.Validates() && slices.ContainsFunc(f.targets, func(t target) bool {
+			return f.JudgesTemplates() || f.Validates() && slices.ContainsFunc(f.targets, func(t target) bool {
 				return t.subresource == "" && t.resource.Group == w.group && t.resource.Resource == w.resource
 			}) && f.readsWithin(w.at)
 		}) {
