@@ -7,6 +7,7 @@ import (
 
 	"github.com/celgate/celgate/internal/prepare"
 	"github.com/celgate/celgate/internal/quirks"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/schema"
 )
 
@@ -52,7 +53,7 @@ func (r *run) noteManaged() {
 		return
 	}
 	lacks := func(object map[string]any) bool {
-		metadata, _ := object["metadata"].(map[string]any)
+		metadata := tree.Object(object).Metadata()
 		return object != nil && metadata["managedFields"] == nil
 	}
 	if !lacks(r.Object) && !lacks(r.OldObject) {

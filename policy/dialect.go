@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/celgate/celgate/internal/locals"
+	"github.com/celgate/celgate/internal/tree"
 	dialect "github.com/celgate/celgate/policy/internal/v1alpha1"
 )
 
@@ -248,7 +249,7 @@ func (v *validator) defaultParams(p *Policy, spec *field.Path) {
 				v.add(field.Invalid(path.Child(of.name), given, "the paramKind has "+of.want))
 			}
 		}
-		metadata, _ := p.DefaultParams["metadata"].(map[string]any)
+		metadata := tree.Object(p.DefaultParams).Metadata()
 		for _, name := range slices.Sorted(maps.Keys(metadata)) {
 			if name != "labels" && name != "annotations" {
 				v.add(field.Forbidden(path.Child("metadata", name), "the default is not an object of a cluster: it may have "+

@@ -25,6 +25,7 @@ import (
 	"github.com/celgate/celgate/internal/objects"
 	"github.com/celgate/celgate/internal/plan"
 	"github.com/celgate/celgate/internal/quirks"
+	"github.com/celgate/celgate/internal/tree"
 )
 
 // Limits of the API server (k8s.io/apiserver/pkg/apis/cel v0.37.2), in CEL cost units.
@@ -457,7 +458,7 @@ func DeclaredNamespace(namespace map[string]any) map[string]any {
 	if namespace == nil {
 		return nil
 	}
-	whole, _ := namespace["metadata"].(map[string]any)
+	whole := tree.Object(namespace).Metadata()
 	metadata := map[string]any{}
 	for member := range namespaceMetadata {
 		if member == "UID" {

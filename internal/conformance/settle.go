@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
+
+	"github.com/celgate/celgate/internal/tree"
 )
 
 // Settle returns a copy of an object without what differs from run to run. These are all the rules:
@@ -23,7 +25,7 @@ func Settle(object map[string]any) map[string]any {
 		return nil
 	}
 	object = runtime.DeepCopyJSON(object)
-	metadata, _ := object["metadata"].(map[string]any)
+	metadata := tree.Object(object).Metadata()
 	uid, _ := metadata["uid"].(string)
 	for _, member := range []string{"uid", "creationTimestamp", "managedFields", "resourceVersion", "generation",
 		"selfLink"} {
@@ -33,7 +35,7 @@ func Settle(object map[string]any) map[string]any {
 		object = replaceStrings(object, func(s string) string {
 			return strings.ReplaceAll(s, uid, "<uid>")
 		}).(map[string]any)
-		metadata, _ = object["metadata"].(map[string]any)
+		metadata = tree.Object(object).Metadata()
 	}
 	generate, _ := metadata["generateName"].(string)
 	if name, _ := metadata["name"].(string); generate != "" && len(name) > len(generate) &&

@@ -18,6 +18,7 @@ import (
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/effects"
 	"github.com/celgate/celgate/internal/shape"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -83,7 +84,7 @@ func Validation(set *celenv.Set, p *policy.Policy, object map[string]any, opts O
 
 // Binding makes of a binding of the mutating policy, as it is written, one of the derived policy.
 func Binding(object map[string]any, actions []string) map[string]any {
-	metadata, _ := object["metadata"].(map[string]any)
+	metadata := tree.Object(object).Metadata()
 	from, _ := object["spec"].(map[string]any)
 	does := make([]any, len(actions))
 	for i, a := range actions {
@@ -96,7 +97,7 @@ func Binding(object map[string]any, actions []string) map[string]any {
 		}
 	}
 	return map[string]any{
-		"apiVersion": "admissionregistration.k8s.io/v1", "kind": string(policy.Validating) + "Binding",
+		"apiVersion": "admissionregistration.k8s.io/v1", "kind": policy.Validating.Binding(),
 		"metadata": map[string]any{"name": metadata["name"]}, "spec": spec,
 	}
 }

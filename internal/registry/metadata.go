@@ -97,7 +97,7 @@ func withoutManagedFields(object map[string]any) map[string]any {
 // Create returns what the server finds wrong with the metadata of a new object of a built-in kind.
 func Create(kind apischema.GroupKind, object map[string]any, namespaced bool) field.ErrorList {
 	path := field.NewPath("metadata")
-	metadata, _ := object["metadata"].(map[string]any)
+	metadata := tree.Object(object).Metadata()
 	if isPlain(metadata) && (metadata["namespace"] != nil) == namespaced {
 		return nil
 	}
@@ -133,8 +133,8 @@ func Create(kind apischema.GroupKind, object map[string]any, namespaced bool) fi
 // Update returns what the server finds wrong with the metadata of an object of a built-in kind that takes the place of
 // another.
 func Update(kind apischema.GroupKind, object, old map[string]any, namespaced bool) field.ErrorList {
-	metadata, _ := object["metadata"].(map[string]any)
-	before, _ := old["metadata"].(map[string]any)
+	metadata := tree.Object(object).Metadata()
+	before := tree.Object(old).Metadata()
 	if isPlain(metadata) && isUnchanged(metadata, before) && (metadata["namespace"] != nil) == namespaced {
 		return nil
 	}

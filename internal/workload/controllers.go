@@ -187,9 +187,9 @@ func statefulSetChildren(w tree.Object) []Child {
 	}
 
 	pod := podFrom(template, w, w.Name())
-	metadata := pod["metadata"].(map[string]any)
+	metadata := tree.Object(pod).Metadata()
 	metadata["name"] = name
-	metadata["labels"] = tree.Object(metadata).At("labels").With(map[string]any{
+	metadata["labels"] = metadata.At("labels").With(map[string]any{
 		"statefulset.kubernetes.io/pod-name": name, "apps.kubernetes.io/pod-index": ordinal,
 		"controller-revision-hash": w.Name() + "-" + hashOf(template),
 	})
@@ -213,14 +213,14 @@ const nodeName = "node"
 func daemonSetChildren(w tree.Object) []Child {
 	template := w.At("spec", "template")
 	pod := podFrom(template, w, w.Name())
-	metadata := pod["metadata"].(map[string]any)
+	metadata := tree.Object(pod).Metadata()
 	labels := map[string]any{"controller-revision-hash": hashOf(template)}
 	// The annotation that apps/v1 has for the member templateGeneration of old versions.
 	if generation := w.Annotation(
 		"deprecated.daemonset.template.generation"); generation != "" {
 		labels["pod-template-generation"] = generation
 	}
-	metadata["labels"] = tree.Object(metadata).At("labels").With(labels)
+	metadata["labels"] = metadata.At("labels").With(labels)
 	spec := template.At("spec")
 	pod["spec"] = spec.With(map[string]any{
 		"tolerations": daemonTolerations(spec),
@@ -281,18 +281,18 @@ func jobChildren(w tree.Object) []Child {
 	)
 	spec, template := w.At("spec"), w.At("spec", "template")
 	pod := podFrom(template, w, w.Name())
-	metadata := pod["metadata"].(map[string]any)
-	finalizers := tree.Object(metadata).List("finalizers")
+	metadata := tree.Object(pod).Metadata()
+	finalizers := metadata.List("finalizers")
 	if !slices.Contains(finalizers, any(finalizer)) {
 		metadata["finalizers"] = append(slices.Clip(finalizers), finalizer)
 	}
 	if spec.Text("completionMode") == "Indexed" {
-		metadata["labels"] = tree.Object(metadata).At("labels").With(map[string]any{index: "0"})
+		metadata["labels"] = metadata.At("labels").With(map[string]any{index: "0"})
 		annotations := map[string]any{index: "0"}
 		if spec["backoffLimitPerIndex"] != nil {
 			annotations["batch.kubernetes.io/job-index-failure-count"] = "0"
 		}
-		metadata["annotations"] = tree.Object(metadata).At("annotations").With(annotations)
+		metadata["annotations"] = metadata.At("annotations").With(annotations)
 		metadata["generateName"] = indexedPrefix(w.Name(), 0)
 		indexed := template.At("spec").With(map[string]any{"hostname": w.Name() + "-0"})
 		for _, member := range []string{"initContainers", "containers"} {

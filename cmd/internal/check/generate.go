@@ -10,6 +10,7 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/effects"
 	"github.com/celgate/celgate/internal/shape"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/state"
@@ -115,7 +116,7 @@ func (m *maker) objects() []map[string]any {
 				continue
 			}
 			param := m.minimal(kind, cmp.Or(b.ParamRef.Name, "params"))
-			metadata, _ := param["metadata"].(map[string]any)
+			metadata := tree.Object(param).Metadata()
 			if resource.Namespaced {
 				metadata["namespace"] = cmp.Or(b.ParamRef.Namespace, madeNamespace)
 			}
@@ -193,7 +194,7 @@ func (m *maker) requests() []*celgate.Request {
 func (m *maker) request(t target, presence float64) *celgate.Request {
 	m.made = 0
 	object := m.minimal(t.kind, "a")
-	metadata, _ := object["metadata"].(map[string]any)
+	metadata := tree.Object(object).Metadata()
 	namespace := ""
 	if t.namespaced {
 		namespace = madeNamespace

@@ -129,7 +129,7 @@ func (d *derivation) run(args []string) error {
 			d.print(result.Policy, types)
 			for _, b := range docs {
 				spec, _ := b.Object["spec"].(map[string]any)
-				if b.Object["kind"] == string(policy.Mutating)+"Binding" && spec["policyName"] == p.Name {
+				if b.Object["kind"] == policy.Mutating.Binding() && spec["policyName"] == p.Name {
 					d.print(derive.Binding(b.Object, d.actions), types)
 				}
 			}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/static"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/internal/webhook"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
@@ -302,7 +303,7 @@ func yaml(path string) bool { return strings.ToLower(filepath.Ext(path)) != ".js
 
 // identity is what tells documents apart that are there once.
 func identity(d *manifest.Document) string {
-	metadata, _ := d.Object["metadata"].(map[string]any)
+	metadata := tree.Object(d.Object).Metadata()
 	var parts []string
 	for _, part := range []any{d.Object["kind"], metadata["namespace"], metadata["name"]} {
 		if text, _ := part.(string); text != "" {
