@@ -31,21 +31,32 @@ var definitions = []definition{
 	{"AdmissionPolicy", "admissionpolicies", "cgap", []string{"validatingadmissionpolicies", "mutatingadmissionpolicies"}, `
 - {name: Failure, type: string, jsonPath: .spec.failurePolicy}
 - {name: Order, type: integer, jsonPath: .status.order}
+- {name: Param, type: string, priority: 1, jsonPath: .status.paramKind.kind}
+- {name: Kinds, type: integer, priority: 1, jsonPath: .status.matchedKindsTotal}
+- {name: Reachable, type: string, jsonPath: ".status.conditions[?(@.type=='Reachable')].status"}
 - {name: Ready, type: string, jsonPath: ".status.conditions[?(@.type=='Ready')].status"}
+- {name: Reason, type: string, jsonPath: ".status.conditions[?(@.type=='Ready')].reason"}
+- {name: Message, type: string, priority: 1, jsonPath: ".status.conditions[?(@.type=='Ready')].message"}
 - {name: Age, type: date, jsonPath: .metadata.creationTimestamp}
 `},
 	{"NamespacedAdmissionPolicyBinding", "namespacedadmissionpolicybindings", "cgnapb", []string{"validatingadmissionpolicybindings"}, `
 - {name: Policy, type: string, jsonPath: .spec.policyName}
 - {name: Policies, type: string, priority: 1, jsonPath: ".spec.policies[*].name"}
 - {name: Mutations, type: string, priority: 1, jsonPath: ".spec.mutationActions"}
+- {name: Reachable, type: string, jsonPath: ".status.conditions[?(@.type=='Reachable')].status"}
 - {name: Ready, type: string, jsonPath: ".status.conditions[?(@.type=='Ready')].status"}
+- {name: Reason, type: string, jsonPath: ".status.conditions[?(@.type=='Ready')].reason"}
+- {name: Message, type: string, priority: 1, jsonPath: ".status.conditions[?(@.type=='Ready')].message"}
 - {name: Age, type: date, jsonPath: .metadata.creationTimestamp}
 `},
 	{"AdmissionPolicyBinding", "admissionpolicybindings", "cgapb", []string{"validatingadmissionpolicybindings"}, `
 - {name: Policy, type: string, jsonPath: .spec.policyName}
 - {name: Policies, type: string, priority: 1, jsonPath: ".spec.policies[*].name"}
 - {name: Mutations, type: string, priority: 1, jsonPath: ".spec.mutationActions"}
+- {name: Reachable, type: string, jsonPath: ".status.conditions[?(@.type=='Reachable')].status"}
 - {name: Ready, type: string, jsonPath: ".status.conditions[?(@.type=='Ready')].status"}
+- {name: Reason, type: string, jsonPath: ".status.conditions[?(@.type=='Ready')].reason"}
+- {name: Message, type: string, priority: 1, jsonPath: ".status.conditions[?(@.type=='Ready')].message"}
 - {name: Age, type: date, jsonPath: .metadata.creationTimestamp}
 `},
 }

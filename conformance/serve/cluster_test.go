@@ -229,8 +229,6 @@ func TestCluster(t *testing.T) {
 		t.Errorf("a failurePolicy that there is not: %+v", status)
 	}
 
-	remove(t, "/apis/policy.celgate.dev/v1/validatingadmissionpolicies/no-passwords")
-	denied(t, "", func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
 	metrics := r.gates[0].metrics(t)
 	for _, want := range []string{
 		`celgate_validating_admission_policy_check_total{enforcement_action="deny",error_type="invalid_error",policy="no-passwords",policy_binding="no-passwords"}`,
@@ -240,6 +238,11 @@ func TestCluster(t *testing.T) {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("no metric %s", want)
 		}
+	}
+	remove(t, "/apis/policy.celgate.dev/v1/validatingadmissionpolicies/no-passwords")
+	denied(t, "", func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
+	if metrics := r.gates[0].metrics(t); strings.Contains(metrics, `policy="no-passwords",policy_binding`) {
+		t.Error("metrics of a policy that is gone")
 	}
 }
 

@@ -177,9 +177,11 @@ func TestStatus(t *testing.T) {
 		"validatingadmissionpolicies/secrets": {
 			"message: 'celgate may not read v1 Secret: grant",
 			"reason: Forbidden\n  status: \"False\"\n  type: ParamsReadable\n", "typeChecking: {}\n",
+			"reason: ParamsUnreadable\n  status: \"False\"\n  type: Ready\n",
 		},
-		"mutatingadmissionpolicies/a-later": {"message: in force on 2 of 2 replicas\n", ready, "order: 2\n"},
-		"mutatingadmissionpolicies/b-first": {ready, "order: 1\n"},
+		"validatingadmissionpolicybindings/secrets": {"reason: ParamsUnreadable\n  status: \"False\"\n  type: Ready\n"},
+		"mutatingadmissionpolicies/a-later":         {"message: in force on 2 of 2 replicas\n", ready, "order: 2\n"},
+		"mutatingadmissionpolicies/b-first":         {ready, "order: 1\n"},
 		"mutatingadmissionpolicies/c-alone": {
 			"message: no binding puts it in force\n  observedGeneration: 1\n  reason: Unbound\n  status: \"False\"\n  type: Ready\n"},
 	} {
@@ -250,4 +252,80 @@ func TestStatus(t *testing.T) {
 			t.Error(text)
 		}
 	})
+}
+
+const told = `
+apiVersion: policy.celgate.dev/v1alpha1
+kind: AdmissionPolicy
+metadata: {name: told}
+spec:
+  failurePolicy: Ignore
+  paramKind: {apiVersion: example.com/v1, kind: Widget}
+  matchConstraints:
+    resourceRules:
+    - {apiGroups: [apps, example.com], apiVersions: [v1], resources: [deployments, deployments/scale, widgets], operations: [CREATE]}
+  validations: [{expression: 'params == null || object.metadata.name != "x"'}]
+`
+
+const toldBinding = `
+apiVersion: policy.celgate.dev/v1alpha1
+kind: AdmissionPolicyBinding
+metadata: {name: told}
+spec:
+  policyName: told
+  paramRef: {name: none, namespace: default, parameterNotFoundAction: Allow}
+`
+
+// row returns what kubectl get shows of an object of the dialect: the cells, and the wide ones behind them.
+func row(t *testing.T, path string) string {
+	t.Helper()
+	answer, err := do(t, server.Call{Method: http.MethodGet, Path: dialectPath + path,
+		Accept: "application/json;as=Table;v=v1;g=meta.k8s.io"}).Object()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cells []string
+	columns := answer["columnDefinitions"].([]any)
+	for i, cell := range answer["rows"].([]any)[0].(map[string]any)["cells"].([]any) {
+		if name := columns[i].(map[string]any)["name"]; name != "Age" {
+			cells = append(cells, fmt.Sprintf("%s=%v", name, cell))
+		}
+	}
+	return strings.Join(cells, " ")
+}
+
+// TestDialectStatus follows what the status of a policy says from the first object of it to the last: that it can do
+// nothing, and why, until it can; which kinds it is about; and again that it can do nothing.
+func TestDialectStatus(t *testing.T) {
+	managed(t, 1)
+	const policy, binding = "admissionpolicies/told", "admissionpolicybindings/told"
+	not := func(reason string) []string {
+		return []string{"reason: " + reason + "\n  status: \"False\"\n  type: Reachable\n",
+			"reason: " + reason + "\n  status: \"False\"\n  type: Ready\n"}
+	}
+	inForce(t, told)
+	statusOf(t, policy, not("Unbound")...)
+	inForce(t, toldBinding)
+	statusOf(t, policy, append(not("NoParamKind"), "matchedKinds:\n- apiVersion: apps/v1\n  kind: Deployment\n- apiVersion: autoscaling/v1\n  kind: Scale\nmatchedKindsTotal: 2\n",
+		"estimatedCost:\n- limit: 10000000\n  of: validations\n  units: ")...)
+	statusOf(t, binding, not("NoParamKind")...)
+
+	good(t, apply(t, definitionPath, documents(t, []byte(widgets))[0]))
+	t.Cleanup(func() { remove(t, definitionPath+"/widgets.example.com") })
+	statusOf(t, policy, "reason: Reachable\n  status: \"True\"\n  type: Reachable\n", "reason: InForce\n  status: \"True\"\n  type: Ready\n",
+		"paramKind:\n  apiVersion: example.com/v1\n  generation: 1\n  kind: Widget\n",
+		"- apiVersion: example.com/v1\n  generation: 1\n  kind: Widget\nmatchedKindsTotal: 3\n")
+	statusOf(t, binding, "reason: Reachable\n  status: \"True\"\n  type: Reachable\n", "reason: InForce\n  status: \"True\"\n  type: Ready\n")
+	if got := row(t, policy); got != "Name=told Failure=Ignore Order=<nil> Param=Widget Kinds=3 Reachable=True Ready=True Reason=InForce Message=in force on 1 of 1 replicas" {
+		t.Error("kubectl get -o wide: " + got)
+	}
+	if got := row(t, binding); got != "Name=told Policy=told Policies=<nil> Mutations=<nil> Reachable=True Ready=True Reason=InForce Message=in force on 1 of 1 replicas" {
+		t.Error("kubectl get -o wide: " + got)
+	}
+
+	good(t, apply(t, definitionPath, documents(t, []byte(strings.Replace(widgets, "size: {", "width: {type: integer}, size: {", 1)))[0]))
+	statusOf(t, policy, "paramKind:\n  apiVersion: example.com/v1\n  generation: 2\n")
+	good(t, apply(t, dialectPath+"admissionpolicies", documents(t, []byte(strings.Replace(told, "[apps, example.com]", "[app]", 1)))[0]))
+	statusOf(t, policy, append(not("NoResource"), "the cluster serves nothing that the rules of AdmissionPolicy told match")...)
+	statusOf(t, binding, not("NoResource")...)
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -25,6 +26,7 @@ type Call struct {
 	Query       url.Values
 	Body        any    // sent as JSON; nil sends nothing
 	ContentType string // application/json if empty
+	Accept      string // likewise
 
 	User   string // whom to impersonate; empty for none
 	UID    string
@@ -88,7 +90,7 @@ func (s *Server) Do(ctx context.Context, call Call) (*Answer, error) {
 		return nil, err
 	}
 	request.Header.Set("Authorization", "Bearer "+s.Token)
-	request.Header.Set("Accept", "application/json")
+	request.Header.Set("Accept", cmp.Or(call.Accept, "application/json"))
 	if body != nil {
 		contentType := call.ContentType
 		if contentType == "" {

@@ -77,6 +77,22 @@ func Measure(ctx context.Context, in Input) ([]Measurement, error) {
 	return all, cmp.Or(s.err, ctx.Err())
 }
 
+// Estimate returns what policies may cost at most of each budget, without a look at objects, for lists and maps of 32
+// items and texts of 1,000 characters. The error is as that of [Measure].
+func Estimate(ctx context.Context, in Input) (map[policy.Ref][]Cost, error) {
+	envs, err := celenv.New(in.KubeVersion, quirks.SetOf(in.KubeVersion))
+	if err != nil {
+		return nil, err
+	}
+	s := newSubject(ctx, in, envs)
+	all := map[policy.Ref][]Cost{}
+	for _, f := range s.facts {
+		s.typingsOf(f)
+		all[f.Ref()] = f.costs
+	}
+	return all, cmp.Or(s.err, ctx.Err())
+}
+
 // assumed is how large values are taken to be.
 var assumed = celenv.Sizes{Items: 32, Text: 1000}
 

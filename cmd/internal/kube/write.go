@@ -61,6 +61,11 @@ type Status struct {
 	Order int64 // the place of a mutating policy among those in force; 0: none
 
 	Reads, Writes, Why []string // of a mutating policy of the dialect: its fields, and why it runs behind others
+
+	// What else is said of policies of the dialect.
+	ParamKind     *MatchedKind // nil: none
+	MatchedKinds  []MatchedKind
+	EstimatedCost []EstimatedCost
 }
 
 // TypeChecking has the shape that the status of a native policy has.
@@ -70,6 +75,26 @@ type TypeChecking struct {
 
 // An ExpressionWarning is one warning about an expression.
 type ExpressionWarning struct{ FieldRef, Warning string }
+
+// A MatchedKind is a kind that a policy is about, with the generation of its definition; 0: it is built in.
+type MatchedKind struct {
+	APIVersion, Kind string
+	Generation       int64
+}
+
+func (k MatchedKind) tree() map[string]any {
+	tree := map[string]any{"apiVersion": k.APIVersion, "kind": k.Kind}
+	if k.Generation > 0 {
+		tree["generation"] = k.Generation
+	}
+	return tree
+}
+
+// An EstimatedCost is what a policy may cost at most of a budget that has Limit CEL cost units.
+type EstimatedCost struct {
+	Of           string // such as "validations" or "mutations[0]"
+	Units, Limit int64
+}
 
 // maxListed bounds each list of a status.
 const maxListed = 100
@@ -83,6 +108,26 @@ func toList(texts []string) []any {
 		list = append(list, text)
 	}
 	return list
+}
+
+// addDialect adds what only policies of the dialect say.
+func (is *Status) addDialect(status map[string]any) {
+	if is.ParamKind != nil {
+		status["paramKind"] = is.ParamKind.tree()
+	}
+	var kinds, costs []any
+	for _, kind := range is.MatchedKinds[:min(len(is.MatchedKinds), maxListed)] {
+		kinds = append(kinds, kind.tree())
+	}
+	for _, c := range is.EstimatedCost {
+		costs = append(costs, map[string]any{"of": c.Of, "units": c.Units, "limit": c.Limit})
+	}
+	if kinds != nil {
+		status["matchedKinds"], status["matchedKindsTotal"] = kinds, int64(len(is.MatchedKinds))
+	}
+	if costs != nil {
+		status["estimatedCost"] = costs
+	}
 }
 
 // WriteStatus writes what has become of an object, unless the status says so already. An object that is gone by now is
@@ -135,6 +180,7 @@ func (c *Client) WriteStatus(ctx context.Context, s Source, is Status) error {
 			status[member] = toList(texts)
 		}
 	}
+	is.addDialect(status)
 	if tree.Equal(status, old) {
 		return nil
 	}

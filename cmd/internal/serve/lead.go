@@ -148,6 +148,8 @@ type writing struct {
 	fights   []kube.Fight  // seen by this replica
 	all      []kube.Report // of the replicas
 	waiting  bool          // a replica does not have everything in force
+	unasked  error         // why the configurations are not written; nil: they are
+	reaches  map[*policy.MatchResources]reach
 }
 
 // writeOnce writes what is not as it should be, and returns when to do so again.
@@ -172,7 +174,8 @@ func (l *loader) writeOnce(ctx context.Context, w *writing) time.Duration {
 	unknown := "" // why the certificate is not known everywhere
 	mutating, validating := webhook.Configurations(w.set, target)
 	for _, configuration := range []map[string]any{mutating, validating} {
-		if failed(fmt.Sprint(configuration["kind"]), l.Cluster.ApplyConfiguration(ctx, configuration)) {
+		if err := l.Cluster.ApplyConfiguration(ctx, configuration); failed(fmt.Sprint(configuration["kind"]), err) {
+			w.unasked = err
 			unknown = "the webhook configurations cannot be written"
 		}
 	}

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -32,32 +33,34 @@ func (l *loader) status(w *writing, s kube.Source) kube.Status {
 			compiled = kube.Condition{Type: "Compiled", Reason: "Invalid", Message: r.Status.Message}
 		}
 	}
-	is := kube.Status{Conditions: []kube.Condition{compiled, w.readyCondition(s, compiled.True)}}
+	is := kube.Status{Conditions: []kube.Condition{compiled, w.readyCondition(s, compiled.True, l.paramsObstacle(w, s))}}
 	if s.Withheld != nil && compiled.True { // nobody has compiled it
 		is.Conditions = is.Conditions[1:]
 		return is
 	}
-	if s.Policy == nil || !compiled.True {
+	if !compiled.True || s.Disabled || s.Native || w.isHandedOver(s) || w.partialReason(s) != "" {
 		return is
 	}
-	if p := s.Policy.ParamKind; p != nil {
-		readable := kube.Condition{Type: "ParamsReadable", True: true, Reason: "Watched"}
-		if err := l.world.Load().ParamError(apischema.FromAPIVersionAndKind(p.APIVersion, p.Kind)); err != nil {
-			readable = kube.Condition{Type: "ParamsReadable", Reason: "Unreadable", Message: err.Error()}
-			if apierrors.IsForbidden(err) { // said in the same words whether it was listing or watching
-				readable = kube.Condition{Type: "ParamsReadable", Reason: "Forbidden", Message: fmt.Sprintf(
-					"celgate may not read %s %s: grant get, list and watch with a ClusterRole labelled policy.celgate.dev/aggregate-to-params: \"true\"", p.APIVersion, p.Kind)}
-			}
-		}
-		is.Conditions = append(is.Conditions, readable)
+	is.Conditions = append(is.Conditions, w.reachCondition(s))
+	if s.Policy == nil {
+		return is
 	}
+	if s.Policy.ParamKind != nil {
+		is.Conditions = append(is.Conditions, l.paramsCondition(s.Policy))
+	}
+	checked := w.checks.checkOf(w.loaded, s)
 	if s.Policy.Validates() || s.Policy.Kind == policy.Admission {
-		is.TypeChecking = w.checks.checkOf(w.loaded, s)
+		is.TypeChecking = checked.types
 	}
 	turn := w.turns[s.Policy.Ref()]
 	is.Order = turn.place
 	if s.Policy.Kind == policy.Admission {
 		is.Reads, is.Writes, is.Why = turn.Reads, turn.Writes, turn.Why
+		is.MatchedKinds, is.EstimatedCost = w.kindsOf(s.Policy), checked.costs
+		if p := s.Policy.ParamKind; p != nil {
+			of := w.kindOf(apischema.FromAPIVersionAndKind(p.APIVersion, p.Kind))
+			is.ParamKind = &of
+		}
 		if turn.place > 0 {
 			is.Conditions = append(is.Conditions, turn.orderCondition())
 			if s.Policy.MayReinvoke() {
@@ -66,6 +69,49 @@ func (l *loader) status(w *writing, s kube.Source) kube.Status {
 		}
 	}
 	return is
+}
+
+// paramsCondition says whether celgate may read the params of a policy.
+func (l *loader) paramsCondition(of *policy.Policy) kube.Condition {
+	readable := kube.Condition{Type: "ParamsReadable", True: true, Reason: "Watched"}
+	p := of.ParamKind
+	if p == nil {
+		return readable
+	}
+	err := l.world.Load().ParamError(apischema.FromAPIVersionAndKind(p.APIVersion, p.Kind))
+	if err == nil {
+		return readable
+	}
+	readable = kube.Condition{Type: "ParamsReadable", Reason: "Unreadable", Message: err.Error()}
+	if apierrors.IsForbidden(err) { // said in the same words whether it was listing or watching
+		readable = kube.Condition{Type: "ParamsReadable", Reason: "Forbidden", Message: fmt.Sprintf(
+			"celgate may not read %s %s: grant get, list and watch with a ClusterRole labelled policy.celgate.dev/aggregate-to-params: \"true\"", p.APIVersion, p.Kind)}
+	}
+	return readable
+}
+
+// paramsObstacle says why the params of a policy, or of all policies of a binding, cannot be read; "" if they can.
+func (l *loader) paramsObstacle(w *writing, s kube.Source) (first string) {
+	policies := []*policy.Policy{s.Policy}
+	if s.Binding != nil {
+		policies = nil
+		for _, ref := range s.Binding.PolicyRefs() {
+			if p := w.set.Policy(ref); p != nil {
+				policies = append(policies, p)
+			}
+		}
+	}
+	for _, p := range policies {
+		if p == nil { // there is not even a policy to read
+			return ""
+		}
+		readable := l.paramsCondition(p)
+		if readable.True {
+			return ""
+		}
+		first = cmp.Or(first, readable.Message)
+	}
+	return first
 }
 
 // partialReason is why nothing is wrong with a binding of several policies but that they cannot be in force together; empty
@@ -103,8 +149,9 @@ func (w *writing) isHandedOver(s kube.Source) bool {
 		slices.ContainsFunc(w.sources, func(o kube.Source) bool { return o.Native && of(o.Binding) })
 }
 
-// readyCondition says on how many replicas a policy or binding is in force, and if on none why.
-func (w *writing) readyCondition(s kube.Source, compiled bool) kube.Condition {
+// readyCondition says on how many replicas a policy or binding is in force, and if on none why; unreadable is why its params
+// cannot be read.
+func (w *writing) readyCondition(s kube.Source, compiled bool, unreadable string) kube.Condition {
 	not := func(reason, message string) kube.Condition {
 		return kube.Condition{Type: "Ready", Reason: reason, Message: message}
 	}
@@ -125,31 +172,14 @@ func (w *writing) readyCondition(s kube.Source, compiled bool) kube.Condition {
 		s.Binding != nil && !slices.Contains(w.set.Bindings, s.Binding) {
 		return not("Directory", "the directory of policies has another of this name")
 	}
-	policies := []*policy.Policy{s.Policy}
-	if s.Policy != nil {
-		if !w.set.Binds(s.Policy.Ref()) {
-			return not("Unbound", "no binding puts it in force")
-		}
-	} else {
-		policies = nil
-		for _, ref := range s.Binding.PolicyRefs() {
-			p := w.set.Policy(ref)
-			if p == nil {
-				return not("NoPolicy", fmt.Sprintf("there is no %s in force", ref))
-			}
-			policies = append(policies, p)
-		}
+	if none := w.obstacle(s); none != (why{}) {
+		return not(none.reason, none.message)
 	}
-	if !slices.ContainsFunc(policies, func(p *policy.Policy) bool { return !exempt(p) }) {
-		return not("Exempt", "no policy is asked about the resources of its resourceRules")
+	if w.unasked != nil {
+		return not("NotAsked", "the webhook configurations are not written: "+w.unasked.Error())
 	}
-	for _, p := range policies {
-		if kind := p.ParamKind; kind != nil &&
-			w.types.ResourceFor(apischema.FromAPIVersionAndKind(kind.APIVersion, kind.Kind)) == nil {
-			return not("NoParamKind", fmt.Sprintf(
-				"the cluster has no kind %s of %s: requests that the policy matches fail as its failurePolicy says",
-				kind.Kind, kind.APIVersion))
-		}
+	if unreadable != "" {
+		return not("ParamsUnreadable", unreadable+": requests that the policy matches fail as its failurePolicy says")
 	}
 	have := 0
 	for _, replica := range w.all {
@@ -235,21 +265,48 @@ func turnsOf(engines ...*celgate.Engine) (map[policy.Ref]turn, error) {
 	return all, nil
 }
 
-// typeChecks remembers what the type checker has said about policies, as long as neither they nor the kinds change.
+// typeChecks remembers what types say about policies, as long as neither they nor the kinds change.
 type typeChecks struct {
 	types *schema.Registry
-	known map[string]*kube.TypeChecking // by uid and generation
+	known map[string]*typeCheck // by uid and generation
 }
 
-func (c *typeChecks) checkOf(in *loaded, s kube.Source) *kube.TypeChecking {
+// A typeCheck is what the types of kinds say about a policy: what is wrong with it, and what it may cost.
+type typeCheck struct {
+	types *kube.TypeChecking
+	costs []kube.EstimatedCost
+}
+
+func (c *typeChecks) checkOf(in *loaded, s kube.Source) *typeCheck {
 	if c.types != in.types {
-		c.types, c.known = in.types, map[string]*kube.TypeChecking{}
+		c.types, c.known = in.types, map[string]*typeCheck{}
 	}
 	object := unstructured.Unstructured{Object: s.Object}
 	key := fmt.Sprint(object.GetUID(), object.GetGeneration())
-	if known := c.known[key]; known != nil {
-		return known
+	if c.known[key] == nil {
+		c.known[key] = &typeCheck{typesOf(in, s), costsOf(in, s.Policy)}
 	}
+	return c.known[key]
+}
+
+// costsOf estimates what a policy of the dialect costs at most of each budget.
+func costsOf(in *loaded, p *policy.Policy) (all []kube.EstimatedCost) {
+	if p.Kind != policy.Admission {
+		return nil
+	}
+	costs, err := analysis.Estimate(context.Background(), analysis.Input{
+		Set: &policy.Set{Policies: []*policy.Policy{p}}, Types: in.types, KubeVersion: in.minor})
+	if err != nil {
+		return nil // the engine could not have been made
+	}
+	for _, c := range costs[p.Ref()] {
+		all = append(all, kube.EstimatedCost{Of: c.Of, Units: c.Estimated, Limit: c.Limit})
+	}
+	return all
+}
+
+// typesOf is what the type checker of the server says, and that of mutations.
+func typesOf(in *loaded, s kube.Source) *kube.TypeChecking {
 	checked := &kube.TypeChecking{}
 	found, err := analysis.Run(context.Background(), analysis.Input{
 		Set: &policy.Set{Policies: []*policy.Policy{s.Policy}}, Types: in.types, KubeVersion: in.minor,
@@ -270,7 +327,6 @@ func (c *typeChecks) checkOf(in *loaded, s kube.Source) *kube.TypeChecking {
 		}
 	}
 	checked.ExpressionWarnings = append(checked.ExpressionWarnings, mutationWarnings(in, s.Policy)...)
-	c.known[key] = checked
 	return checked
 }
 

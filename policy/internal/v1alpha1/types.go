@@ -504,7 +504,8 @@ type AdmissionPolicyStatus struct {
 	// The generation of the policy that the rest is about.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Compiled, Ready, ParamsReadable: whether the policy is well-formed, in force, and may read its params; Ordered:
+	// Compiled, Reachable, Ready, ParamsReadable: whether the policy is well-formed, could be asked about anything, is in
+	// force, and may read its params; Ordered:
 	// whether its mutations run in the order that it asks for or needs; Converges, with reinvocationPolicy IfNeeded:
 	// whether no request has shown that they do not come to rest, because other mutations undo what they do.
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
@@ -524,6 +525,53 @@ type AdmissionPolicyStatus struct {
 
 	// Why the mutations run behind those of others.
 	Why []string `json:"why,omitempty"`
+
+	// The kind of the params, and the generation of its definition that the policy is in force with.
+	ParamKind *StatusKind `json:"paramKind,omitempty"`
+
+	// The kinds that the rules match among those that the cluster serves, at most 100 of them.
+	MatchedKinds []StatusKind `json:"matchedKinds,omitempty"`
+
+	// How many kinds the rules match.
+	MatchedKindsTotal int64 `json:"matchedKindsTotal,omitempty"`
+
+	// What the policy may cost at most of each budget, for lists and maps of 32 items and texts of 1,000 characters. A
+	// budget that is spent is an error of the request.
+	EstimatedCost []EstimatedCost `json:"estimatedCost,omitempty"`
+}
+
+// A StatusKind is a kind of the cluster.
+type StatusKind struct {
+	// Such as apps/v1.
+	//
+	//crd:required
+	APIVersion string `json:"apiVersion,omitempty"`
+
+	// Such as Deployment.
+	//
+	//crd:required
+	Kind string `json:"kind,omitempty"`
+
+	// The generation of the CustomResourceDefinition; left out for a built-in kind.
+	Generation int64 `json:"generation,omitempty"`
+}
+
+// An EstimatedCost is what a policy may cost of one budget.
+type EstimatedCost struct {
+	// What the budget is for: matchConditions, validations, auditAnnotations or a mutation, such as mutations[0].
+	//
+	//crd:required
+	Of string `json:"of,omitempty"`
+
+	// CEL cost units.
+	//
+	//crd:required
+	Units int64 `json:"units,omitempty"`
+
+	// The units that the budget has.
+	//
+	//crd:required
+	Limit int64 `json:"limit,omitempty"`
 }
 
 // An AdmissionPolicyBindingStatus is what celgate serve writes of a binding.
@@ -531,6 +579,6 @@ type AdmissionPolicyBindingStatus struct {
 	// The generation of the binding that the rest is about.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Compiled and Ready: whether the binding is well-formed, and in force.
+	// Compiled, Reachable and Ready: whether the binding is well-formed, could do anything, and is in force.
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
