@@ -2,8 +2,10 @@ package cli_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +15,7 @@ import (
 // A promise is one row of docs/seeds.yaml: what a proposal promises, and where it is, or why not.
 type promise struct {
 	Seed, Promise, Where string
+	Rows                 []string // of docs/seeds-rows.txt
 	Tests                []string // file, or file#Test
 	Example, Not         string
 }
@@ -28,6 +31,7 @@ func TestSeeds(t *testing.T) {
 	if err := yaml.UnmarshalStrict(text, &all); err != nil {
 		t.Fatal(err)
 	}
+	covered := rowsOf(t, root)
 	var b strings.Builder
 	b.WriteString("# What the proposals promise, and where it is\n\n" +
 		"<!-- made from seeds.yaml by TestSeeds -update -->\n\n" +
@@ -36,6 +40,12 @@ func TestSeeds(t *testing.T) {
 	for _, p := range all {
 		if (p.Where == "") != (p.Not != "") || p.Where != "" && len(p.Tests) == 0 {
 			t.Errorf("%s: %s: a promise is somewhere, with a test, or there is a reason why not", p.Seed, p.Promise)
+		}
+		for _, id := range p.Rows {
+			if _, ok := covered[id]; !ok {
+				t.Errorf("%s: %s: there is no row %s", p.Seed, p.Promise, id)
+			}
+			covered[id] = true
 		}
 		var tests []string
 		for _, named := range p.Tests {
@@ -53,6 +63,11 @@ func TestSeeds(t *testing.T) {
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", p.Seed, p.Promise, where, strings.Join(tests, ", "))
 	}
+	for _, id := range slices.Sorted(maps.Keys(covered)) {
+		if !covered[id] {
+			t.Errorf("the row %s of docs/seeds-rows.txt is in no promise", id)
+		}
+	}
 	file := filepath.Join(root, "docs", "seeds.md")
 	if *update {
 		if err := os.WriteFile(file, []byte(b.String()), 0o666); err != nil {
@@ -62,6 +77,21 @@ func TestSeeds(t *testing.T) {
 	if got, err := os.ReadFile(file); err != nil || string(got) != b.String() {
 		t.Errorf("docs/seeds.md is not what docs/seeds.yaml makes: run the test with -update (%v)", err)
 	}
+}
+
+// rowsOf returns the ids of docs/seeds-rows.txt, none of which is covered yet.
+func rowsOf(t *testing.T, root string) map[string]bool {
+	text, err := os.ReadFile(filepath.Join(root, "docs", "seeds-rows.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	covered := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		if id, _, ok := strings.Cut(line, " "); ok && id != "#" {
+			covered[id] = false
+		}
+	}
+	return covered
 }
 
 // testOf checks that a test exists and returns a link to it.
