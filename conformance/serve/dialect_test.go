@@ -122,6 +122,10 @@ func TestDialectStrict(t *testing.T) {
 		{"in a rule", team, "apiGroups:", "resourceName: [a], apiGroups:",
 			`unknown field "spec.matchConstraints.resourceRules[0].resourceName"`},
 		{"in a binding", teamBinding, "policyName", "actions: [Warn]\n  policyName", `unknown field "spec.actions"`},
+		{"in what weakens rules", teamBinding, "policyName", "enforcement: {onErrors: [Warn]}\n  policyName",
+			`unknown field "spec.enforcement.onErrors"`},
+		{"in what excludes", team, "matchConstraints:", "matchConstraints:\n    excludedNamespaces: [default]",
+			`unknown field "spec.matchConstraints.excludedNamespaces"`},
 		{"an expression", team, "variables.team != ", "variables.tema != ", "undefined field 'tema'"},
 		{"a name", team, "name: owner", "name: OWNER", "spec.mutations[0].name"},
 	} {
@@ -138,13 +142,22 @@ func TestDialectStrict(t *testing.T) {
 			}
 		}
 	}
-	inForce(t, team) // an update is looked at, too
+	inForce(t, team+"---"+teamBinding) // an update is looked at, too
+	const denial = "say in the data who is called at night"
+	denied(t, denial, func() *server.Answer { return configMap(t, nil) })
 	status := do(t, server.Call{Method: http.MethodPatch, Path: dialectPath + "admissionpolicies/team",
 		ContentType: "application/merge-patch+json", Query: map[string][]string{"fieldValidation": {"Ignore"}},
 		Body: map[string]any{"spec": map[string]any{"mutationValidationPolicies": "Skip"}}}).Status()
 	if status == nil || !strings.Contains(status.Message, `unknown field "spec.mutationValidationPolicies"`) {
 		t.Errorf("an update: %+v", status)
 	}
+	status = do(t, server.Call{Method: http.MethodPatch, Path: dialectPath + "admissionpolicybindings/team",
+		ContentType: "application/merge-patch+json", Query: map[string][]string{"fieldValidation": {"Ignore"}},
+		Body: map[string]any{"spec": map[string]any{"validationAction": []any{"Audit"}, "validationActions": nil}}}).Status()
+	if status == nil || !strings.Contains(status.Message, `unknown field "spec.validationAction"`) {
+		t.Errorf("an update of the binding: %+v", status)
+	}
+	denied(t, denial, func() *server.Answer { return configMap(t, nil) }) // nothing was loosened
 }
 
 // TestDialectUnjudged stores, while nobody is asked, what celgate would have refused: it is not in force, and its status

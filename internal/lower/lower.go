@@ -31,7 +31,7 @@ func (r Refusal) String() string { return r.Field + ": " + r.Reason }
 // ownFields are the members of a spec of the dialect that native policies do not have: what they ask for is refused, or
 // what native policies do anyway.
 var ownFields = []string{"order", "maxPasses", "typeChecking", "mutationValidationPolicy", "combine", "bindable",
-	"singletonPolicy", "validationActions", "mutationActions"}
+	"singletonPolicy", "validationActions", "mutationActions", "templates", "templateEnforcement"}
 
 const native = "admissionregistration.k8s.io/v1"
 
@@ -41,34 +41,42 @@ type Lowering struct {
 	set    *policy.Set
 	types  *schema.Registry
 	own    *celenv.Set
-	splits map[*policy.Policy]*split
-	judges map[*policy.Policy]*total.Judge
+	splits map[splitKey]*split
+	judges map[splitKey]*total.Judge
 }
 
 // New returns a lowering of a set, for a server with some kinds and environments of expressions.
 func New(set *policy.Set, types *schema.Registry, own *celenv.Set) *Lowering {
-	return &Lowering{set, types, own, map[*policy.Policy]*split{}, map[*policy.Policy]*total.Judge{}}
+	return &Lowering{set, types, own, map[splitKey]*split{}, map[splitKey]*total.Judge{}}
 }
 
-// judge returns who judges the expressions of a policy; nil if there is no environment for them.
-func (l *Lowering) judge(p *policy.Policy) *total.Judge {
-	j, known := l.judges[p]
+// judge returns who judges the expressions of a policy at a place; nil if there is no environment for them.
+func (l *Lowering) judge(p *policy.Policy, at place) *total.Judge {
+	key := splitKey{p, at}
+	j, known := l.judges[key]
 	if !known {
-		j, _ = total.New(l.own, p)
-		l.judges[p] = j
+		of := *p
+		if at.path != "" { // of a template it is not known what it has
+			of.MatchConstraints = nil
+		}
+		j, _ = total.New(l.own, &of)
+		l.judges[key] = j
 	}
 	return j
 }
 
+// binds reports that a binding of the set names a policy.
+func (l *Lowering) binds(p *policy.Policy) bool { return l.set.Binds(p.Ref()) }
+
 // isSure reports that an expression of a policy is true or false for every request.
-func (l *Lowering) isSure(p *policy.Policy, x policy.Expr) bool {
-	j := l.judge(p)
+func (l *Lowering) isSure(p *policy.Policy, at place, x policy.Expr) bool {
+	j := l.judge(p, at)
 	return j != nil && j.Bool(x)
 }
 
 // mentions reports that an expression of a policy may use one of some names.
 func (l *Lowering) mentions(p *policy.Policy, x policy.Expr, names ...string) bool {
-	j := l.judge(p)
+	j := l.judge(p, place{})
 	return j == nil || j.Mentions(x, names...)
 }
 
@@ -103,16 +111,11 @@ func (l *Lowering) Policy(object map[string]any, p *policy.Policy) ([]map[string
 		all = append(all, withSpec(object, string(policy.Mutating), of))
 	}
 	if p.Validates() {
-		s := l.split(p)
-		refusals = append(refusals, s.refusals...)
-		for _, part := range s.parts {
-			of, refused := s.spec(part, spec)
-			refusals = append(refusals, refused...)
-			all = append(all, withSpec(l.rename(object, p.Name+s.ending(part), &refusals), string(policy.Validating), of))
-		}
+		made, refused := l.validating(object, p, spec)
+		all, refusals = append(all, made...), append(refusals, refused...)
 	}
 	if p.Singleton != nil {
-		made, refused := l.bindingOf(map[string]any{"validationActions": spec["validationActions"]}, p.Singleton, p.Ref())
+		made, refused := l.bindingOf(map[string]any{"validationActions": spec["validationActions"]}, nil, p.Singleton, p.Ref())
 		for _, m := range made {
 			all = append(all, withSpec(rename(object, p.Name+m.ending), m.kind.Binding(), m.spec))
 		}
@@ -127,6 +130,33 @@ func (l *Lowering) Policy(object map[string]any, p *policy.Policy) ([]map[string
 		return nil, refusals
 	}
 	return all, nil
+}
+
+// validating returns the native policies for the validations of a policy, given its spec with native match constraints.
+func (l *Lowering) validating(object map[string]any, p *policy.Policy, spec map[string]any) (all []map[string]any,
+	refusals []Refusal) {
+	refusals = checkTemplates(p, p.MatchConstraints, "spec.matchConstraints")
+	for _, at := range places(p) {
+		if at.path != "" {
+			written, _ := object["spec"].(map[string]any)
+			spec = maps.Clone(written)
+			of := *p
+			of.MatchConstraints, _ = at.matchOf(spec, "matchConstraints", p.MatchConstraints)
+			for _, r := range matchOfPolicy(spec, &of, l.types) {
+				if !slices.Contains(refusals, r) {
+					refusals = append(refusals, r)
+				}
+			}
+		}
+		s := l.split(p, at)
+		refusals = append(refusals, s.refusals...)
+		for _, part := range s.parts {
+			of, refused := s.spec(part, spec)
+			refusals = append(refusals, refused...)
+			all = append(all, withSpec(l.rename(object, p.Name+s.ending(part), &refusals), string(policy.Validating), of))
+		}
+	}
+	return all, refusals
 }
 
 // rename returns an object with another name, unless that is too long.
@@ -195,6 +225,7 @@ func (l *Lowering) Binding(object map[string]any, b *policy.Binding) ([]map[stri
 	}
 	var all []map[string]any
 	spec, _ := object["spec"].(map[string]any)
+	written := spec
 	spec = maps.Clone(spec)
 	refusals := matchOfBinding(spec, b, l.types)
 	if b.Visibility != (policy.Visibility{}) {
@@ -210,7 +241,7 @@ func (l *Lowering) Binding(object map[string]any, b *policy.Binding) ([]map[stri
 		if len(b.Policies) > 0 {
 			name = BindingName(b, ref)
 		}
-		made, refused := l.bindingOf(spec, b, ref)
+		made, refused := l.bindingOf(spec, written, b, ref)
 		for _, m := range made {
 			named := name + m.ending
 			if len(named) > maxName {
@@ -247,8 +278,9 @@ type made struct {
 	spec   map[string]any
 }
 
-// bindingOf returns the bindings of one policy. A refusal without a field is about the policy.
-func (l *Lowering) bindingOf(spec map[string]any, b *policy.Binding, ref policy.Ref) ([]made, []Refusal) {
+// bindingOf returns the bindings of one policy, given the spec of the binding with native match resources, and as it was
+// written. A refusal without a field is about the policy.
+func (l *Lowering) bindingOf(spec, written map[string]any, b *policy.Binding, ref policy.Ref) ([]made, []Refusal) {
 	p := l.set.Policy(ref)
 	if p == nil {
 		return nil, []Refusal{{"", fmt.Sprintf(
@@ -287,11 +319,34 @@ func (l *Lowering) bindingOf(spec map[string]any, b *policy.Binding, ref policy.
 		}
 		return append(all, made{policy.Validating, "", spec}), nil
 	}
-	s := l.split(p)
-	for _, u := range s.uses[b] {
-		all = append(all, made{policy.Validating, u.ending, u.spec(spec, b)})
+	refusals := checkTemplates(p, b.MatchResources, "spec.matchResources")
+	for _, at := range places(p) {
+		s := l.split(p, at)
+		of := spec
+		if at.path != "" {
+			of = l.templateSpec(spec, written, b, at)
+		}
+		for _, u := range s.uses[b] {
+			all = append(all, made{policy.Validating, u.ending, u.spec(of, b)})
+		}
+		refusals = append(refusals, s.refused[b]...)
 	}
-	return all, s.refused[b]
+	return all, refusals
+}
+
+// templateSpec returns the spec of a binding with the match resources of the workloads of a place.
+func (l *Lowering) templateSpec(spec, written map[string]any, b *policy.Binding, at place) map[string]any {
+	about := *b
+	given := maps.Clone(written)
+	if given == nil {
+		given = map[string]any{}
+	}
+	about.MatchResources, _ = at.matchOf(given, "matchResources", b.MatchResources)
+	matchOfBinding(given, &about, l.types) // what is refused, is of the binding as it is, too
+	if given["matchResources"] == nil {
+		return without(spec, "matchResources")
+	}
+	return setMember(spec, "matchResources", given["matchResources"])
 }
 
 // spec returns the native spec of a use, given that of the binding with all of its actions.

@@ -13,6 +13,7 @@ import (
 type split struct {
 	*policy.Policy
 	l        *Lowering
+	at       place
 	sure     map[int]bool // rules that cannot fail
 	matches  bool         // match conditions cannot fail
 	parts    []*part      // the first has the name of the policy
@@ -38,20 +39,30 @@ type use struct {
 	allow   bool // a param that is missing is nothing
 }
 
-// split returns what becomes of the validations of a policy, and is made once.
-func (l *Lowering) split(p *policy.Policy) *split {
-	if s := l.splits[p]; s != nil {
+// A splitKey says of which policy a split is, and where.
+type splitKey struct {
+	policy *policy.Policy
+	at     place
+}
+
+// split returns what becomes of the validations of a policy at a place, and is made once.
+func (l *Lowering) split(p *policy.Policy, at place) *split {
+	key := splitKey{p, at}
+	if s := l.splits[key]; s != nil {
 		return s
 	}
-	s := &split{Policy: p, l: l, sure: map[int]bool{}, uses: map[*policy.Binding][]use{},
+	s := &split{Policy: p, l: l, at: at, sure: map[int]bool{}, uses: map[*policy.Binding][]use{},
 		refused: map[*policy.Binding][]Refusal{}}
-	l.splits[p] = s
+	l.splits[key] = s
 	s.judge()
 	var bindings []*policy.Binding
 	for b := range l.set.EachBinding() {
-		if b.Names(p.Ref()) {
+		if _, ok := at.matchOf(nil, "", b.Scope()); ok && b.Names(p.Ref()) {
 			bindings = append(bindings, b)
 		}
+	}
+	if len(bindings) == 0 && l.binds(p) {
+		return s
 	}
 	if len(bindings) == 0 { // what there might be does what most do
 		if s.Combine == policy.CombineAny {
@@ -82,9 +93,11 @@ func (l *Lowering) split(p *policy.Policy) *split {
 // judge finds out which rules and match conditions cannot fail.
 func (s *split) judge() {
 	for i, x := range s.Validations {
-		s.sure[i] = x.Scope.IsZero() && s.l.isSure(s.Policy, x.Expr)
+		s.sure[i] = x.Scope.IsZero() && s.l.isSure(s.Policy, s.at, x.Expr)
 	}
-	s.matches = !slices.ContainsFunc(s.MatchConditions, func(c policy.NamedExpr) bool { return !s.l.isSure(s.Policy, c.Expr) })
+	s.matches = !slices.ContainsFunc(s.MatchConditions, func(c policy.NamedExpr) bool {
+		return !s.l.isSure(s.Policy, s.at, c.Expr)
+	})
 }
 
 // addPart returns the part of the policy that is equal to one of a binding.
@@ -106,9 +119,9 @@ func (p *part) equal(q *part) bool {
 // ending is what the name of a part, and of its bindings, ends in.
 func (s *split) ending(p *part) string {
 	if i := slices.Index(s.parts, p); i > 0 {
-		return fmt.Sprintf("-%d", i+1)
+		return fmt.Sprintf("%s-%d", s.at.ending, i+1)
 	}
-	return ""
+	return s.at.ending
 }
 
 // combine refuses combine: Any where it differs from All: where a request may satisfy one binding and fail another.
@@ -179,6 +192,14 @@ func (m *plan) place(rule int, failure policy.FailurePolicy, actions []policy.Ac
 	return i
 }
 
+// weaken returns what a binding does about a rule, where it would do actions about a Pod.
+func (s *split) weaken(actions []policy.Action) []policy.Action {
+	if s.at.path == "" {
+		return actions
+	}
+	return s.TemplateActions(actions)
+}
+
 // plan places the rules that a binding reaches.
 func (s *split) plan(b *policy.Binding) *plan {
 	m := &plan{binding: b, failing: map[int]int{}, erring: map[int]int{}}
@@ -190,7 +211,7 @@ func (s *split) plan(b *policy.Binding) *plan {
 		if x.Guard {
 			m.guards = append(m.guards, i)
 		}
-		failure, actions, onError := s.FailurePolicyOf(x), b.ActionsOn(x), b.ActionsOnError(x)
+		failure, actions, onError := s.FailurePolicyOf(x), s.weaken(b.ActionsOn(x)), s.weaken(b.ActionsOnError(x))
 		if failure == policy.Fail && !sameActions(actions, onError) && !s.sure[i] {
 			m.failing[i] = m.place(i, policy.Ignore, actions, false)
 			m.erring[i] = m.place(i, policy.Fail, onError, true)
@@ -236,7 +257,7 @@ func (s *split) checkPolicy(m *plan) {
 	missing := s.ParamKind != nil && b.ParamRef != nil && b.ParamRef.NotFoundAction == policy.NotFoundDeny
 	if s.FailurePolicy == policy.Fail {
 		if fails < 0 && (!s.matches || s.ParamKind != nil || len(s.AuditAnnotations) > 0) || len(m.uses) == 0 {
-			m.uses = append(m.uses, use{part: &part{failure: policy.Fail}, actions: b.ActionsOnError(nil)})
+			m.uses = append(m.uses, use{part: &part{failure: policy.Fail}, actions: s.weaken(b.ActionsOnError(nil))})
 		}
 		if on := b.ActionsOnMisconfiguration(); !onlyDenies(on) && (missing || s.ParamKind != nil && !s.l.serves(s.ParamKind)) {
 			m.refuse("enforcement.onError", "kube-apiserver denies where a param or its kind is missing, and tells of it in no other way")
@@ -278,7 +299,7 @@ func (s *split) matchErrors(m *plan) {
 	if s.matches {
 		return
 	}
-	want := m.binding.ActionsOnError(nil)
+	want := s.weaken(m.binding.ActionsOnError(nil))
 	told := 0
 	for _, u := range m.uses {
 		switch {
@@ -351,7 +372,7 @@ func (s *split) annotate(plans []*plan) {
 	for i, m := range plans {
 		if !same {
 			carriers[i] = len(m.uses)
-			m.uses = append(m.uses, use{part: &part{failure: s.FailurePolicy}, actions: m.binding.ActionsOnError(nil)})
+			m.uses = append(m.uses, use{part: &part{failure: s.FailurePolicy}, actions: s.weaken(m.binding.ActionsOnError(nil))})
 			s.matchErrors(m)
 		}
 		u := &m.uses[carriers[i]]
@@ -399,6 +420,8 @@ func (s *split) spec(p *part, spec map[string]any) (map[string]any, []Refusal) {
 		}
 		of["variables"] = declared
 	}
+	move := mover{s.l, s.at, deletes(s.Policy)}
+	refusals = append(refusals, move.moveAll(of, "variables", "expression")...)
 	written, _ := of["validations"].([]any)
 	if _, ok := of["validations"]; ok || len(p.rules) == 0 && !p.annotate {
 		var rules []any
@@ -424,6 +447,14 @@ func (s *split) spec(p *part, spec map[string]any) (map[string]any, []Refusal) {
 		}
 		of["auditAnnotations"] = annotations
 	}
+	refusals = append(refusals, move.moveAll(of, "auditAnnotations", "valueExpression")...)
+	if s.at.path != "" {
+		refusals = append(refusals, move.moveAll(of, "validations", "expression")...)
+		refusals = append(refusals, move.moveAll(of, "validations", "messageExpression")...)
+		refusals = append(refusals, move.moveAll(of, "matchConditions", "expression")...)
+		given, _ := of["matchConditions"].([]any)
+		of["matchConditions"] = append([]any{move.condition()}, given...)
+	}
 	return of, refusals
 }
 
@@ -445,7 +476,7 @@ func (s *split) rule(p *part, i int, written any, names map[int]string) (map[str
 	if len(guards) > 0 {
 		src = guardExpr(guards, names, src, "true")
 	}
-	if src == x.Expr.Src {
+	if src == x.Expr.Src && s.at.path == "" {
 		return members, nil
 	}
 	members["expression"] = src
@@ -455,8 +486,10 @@ func (s *split) rule(p *part, i int, written any, names map[int]string) (map[str
 		delete(members, "message")
 		delete(members, "messageExpression")
 		delete(members, "reason")
+	case s.at.path != "" && (x.Message != "" || !strings.Contains(text, "\n")):
+		members["message"] = mover{at: s.at}.messageOf(x)
 	case x.Message == "" && strings.Contains(text, "\n"):
-		return members, []Refusal{{fmt.Sprintf("spec.validations[%d].message", i), "the rule is behind a guard, so that " +
+		return members, []Refusal{{fmt.Sprintf("spec.validations[%d].message", i), "the rule is behind a guard or for templates, so that " +
 			"kube-apiserver would tell another expression than this one, which has more than a line: write a message"}}
 	case x.Message == "":
 		members["message"] = "failed expression: " + text

@@ -170,7 +170,7 @@ func Reasons(
 		for at, e := range seen {
 			p := e.Policy
 			if at < next[p] || p.Kind != o.Kind || p.Name != o.Policy || e.Expr.Field != o.Field ||
-				e.Scope() != o.Scope {
+				e.Scope() != o.Scope && (e.Scope() != "" || !isWhole(p, o.Field)) {
 				continue
 			}
 			var variables []explain.Evaluation
@@ -185,6 +185,13 @@ func Reasons(
 		}
 	}
 	return all
+}
+
+// isWhole reports that a field has a rule without a scope: what an outcome calls its scope is the place of a template.
+func isWhole(p *policy.Policy, field string) bool {
+	return slices.ContainsFunc(p.Validations, func(x policy.Validation) bool {
+		return x.Expr.Field == field && x.Scope.IsZero()
+	})
 }
 
 // OutcomeOf returns the index of the outcome that became a violation; -1 if it came from no expression.

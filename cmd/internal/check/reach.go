@@ -69,7 +69,7 @@ or deleted. Leave the kind out of the rules, or exclude the params with excludeR
 		Code: "CG507", Name: "templates-not-covered", Severity: Note,
 		Title: "a workload is stored though its Pods are refused",
 		Text: `The policy denies Pods, and most Pods are made by controllers: whoever applies a Deployment is told that all is well, and its Pods are refused later. No policy of the set looks at the template that they are made
-of. A warning about a Pod is heard by its controller alone. celgate apply and celgate test follow workloads to their Pods, so that CI tells; to tell whoever applies the workload, write a policy for the kinds with templates, with the action Warn, as the Pods are refused anyway.`,
+of. A warning about a Pod is heard by its controller alone. celgate apply and celgate test follow workloads to their Pods, so that CI tells; to tell whoever applies the workload, write a policy for the kinds with templates, with the action Warn, as the Pods are refused anyway; an AdmissionPolicy has templates: [pods].`,
 		Before: "resourceRules:\n- {apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [pods]}\n…\nexpression: object.spec.?hostNetwork != optional.of(true)",
 		After:  "# beside it, with validationActions: [Warn]\nresourceRules:\n- {apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments, statefulsets, daemonsets]}\n…\nexpression: object.spec.template.spec.?hostNetwork != optional.of(true)",
 		run:    findUncoveredTemplates,
@@ -133,7 +133,7 @@ func findUncoveredTemplates(p *pass) {
 	var uncovered []string
 	for _, w := range templates {
 		if !slices.ContainsFunc(p.facts, func(f *facts) bool {
-			return f.Validates() && slices.ContainsFunc(f.targets, func(t target) bool {
+			return f.JudgesTemplates() || f.Validates() && slices.ContainsFunc(f.targets, func(t target) bool {
 				return t.subresource == "" && t.resource.Group == w.group && t.resource.Resource == w.resource
 			}) && f.readsWithin(w.at)
 		}) {
@@ -156,10 +156,13 @@ func findUncoveredTemplates(p *pass) {
 			!f.readsWithin(effects.NewPath("object", "spec")) {
 			continue
 		}
+		suggestion := "celgate apply and test follow workloads to their Pods; a policy with the action Warn for these kinds tells who applies them"
+		if f.Kind == policy.Admission {
+			suggestion = "templates: [pods] has the policy warn of them, too"
+		}
 		for i, rule := range f.MatchConstraints.ResourceRules {
 			if slices.Contains(rule.Resources, "pods") && slices.Contains(rule.APIGroups, "") {
-				p.reportField(f.Policy, fmt.Sprintf("spec.matchConstraints.resourceRules[%d]", i),
-					"celgate apply and test follow workloads to their Pods; a policy with the action Warn for these kinds tells who applies them",
+				p.reportField(f.Policy, fmt.Sprintf("spec.matchConstraints.resourceRules[%d]", i), suggestion,
 					"no policy of the set looks at the templates of %s: %s", strings.Join(uncovered, ", "), what)
 				break
 			}

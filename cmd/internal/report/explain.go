@@ -286,6 +286,18 @@ func conditionName(p *policy.Policy, field string) string {
 	return ""
 }
 
+// actionsOf are those of the violation that an outcome became, which of a template are not always those of the binding;
+// other ones if it became none, as with combine: Any.
+func actionsOf(d *celgate.Decision, o celgate.Outcome, other []policy.Action) []policy.Action {
+	for _, v := range d.Violations {
+		if v.Kind == o.Kind && v.Policy == o.Policy && v.Binding == o.Binding && v.Param == o.Param && v.Scope == o.Scope &&
+			v.Expr.Field == o.Field {
+			return v.Actions
+		}
+	}
+	return other
+}
+
 // consequence says what became of a failed validation or an error.
 func (t *textWriter) consequence(e Explanation, one *told, o toldOutcome, p *policy.Policy,
 	b *policy.Binding) []string {
@@ -311,7 +323,8 @@ func (t *textWriter) consequence(e Explanation, one *told, o toldOutcome, p *pol
 			return []string{"the mutation denies the request, whatever failurePolicy is"}
 		}
 		if rule := ruleOf(p, o.Field); b != nil && rule != nil {
-			return []string{"validationActions " + joinActions(b.ActionsOn(rule)) + actionWords(b.ActionsOn(rule))}
+			actions := actionsOf(e.Decision, o.Outcome, b.ActionsOn(rule))
+			return []string{"validationActions " + joinActions(actions) + actionWords(actions)}
 		}
 	case celgate.Error:
 		switch {
@@ -327,7 +340,7 @@ func (t *textWriter) consequence(e Explanation, one *told, o toldOutcome, p *pol
 			!slices.Contains(b.Actions, policy.Deny) && slices.Contains(b.ActionsOnMisconfiguration(), policy.Deny):
 			return []string{"failurePolicy Fail: an error in an audit annotation denies, though validationActions are " + joinActions(b.Actions)}
 		case one.phase == policy.PhaseValidation && b != nil:
-			actions := b.ActionsOnError(ruleOf(p, o.Field))
+			actions := actionsOf(e.Decision, o.Outcome, b.ActionsOnError(ruleOf(p, o.Field)))
 			return []string{"failurePolicy Fail makes the error a failed validation, with validationActions " +
 				joinActions(actions) + actionWords(actions)}
 		}

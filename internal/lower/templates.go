@@ -1,0 +1,210 @@
+package lower
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/common/ast"
+
+	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/internal/scope"
+	"github.com/celgate/celgate/policy"
+)
+
+// A place is where workloads have the templates that a policy judges, in native policies of its own.
+type place struct {
+	path   string // such as spec.template; empty: the Pods themselves, or whatever the policy is for
+	ending string // of the names of its policies and bindings
+}
+
+// places are those of a policy.
+func places(p *policy.Policy) []place {
+	all := []place{{}}
+	if !p.JudgesTemplates() {
+		return all
+	}
+	for _, t := range scope.Templates {
+		members := t.Members()
+		named := place{t.Path, "-" + strings.ToLower(members[max(0, len(members)-3)])}
+		switch t.Path {
+		case "spec.template":
+			named.ending = "-template"
+		case "template":
+			named.ending = "-podtemplate"
+		}
+		if !slices.Contains(all, named) {
+			all = append(all, named)
+		}
+	}
+	return all
+}
+
+// matchOf replaces match resources of a spec, which are about Pods, by those about the workloads of a place. False says
+// that there are none.
+func (at place) matchOf(spec map[string]any, member string, m *policy.MatchResources) (*policy.MatchResources, bool) {
+	if at.path == "" {
+		return m, true
+	}
+	of, ok := m.TemplatesAt(at.path)
+	given, written := spec[member].(map[string]any)
+	if !ok || of == nil || !written {
+		return of, ok
+	}
+	given = maps.Clone(given)
+	for name, rules := range map[string][]policy.Rule{"resourceRules": of.ResourceRules, "excludeResourceRules": of.ExcludeRules} {
+		if delete(given, name); len(rules) > 0 {
+			given[name] = rulesTree(rules)
+		}
+	}
+	spec[member] = given
+	return of, true
+}
+
+func rulesTree(rules []policy.Rule) (all []any) {
+	list := func(texts []string) (out []any) {
+		for _, text := range texts {
+			out = append(out, text)
+		}
+		return out
+	}
+	for _, r := range rules {
+		rule := map[string]any{"apiGroups": list(r.APIGroups), "apiVersions": list(r.APIVersions),
+			"operations": list(r.Operations), "resources": list(r.Resources)}
+		if r.Scope != "" && r.Scope != "*" {
+			rule["scope"] = r.Scope
+		}
+		all = append(all, rule)
+	}
+	return all
+}
+
+// checkTemplates refuses what of a policy about templates has no native form.
+func checkTemplates(p *policy.Policy, m *policy.MatchResources, field string) []Refusal {
+	if s := m; p.JudgesTemplates() && s != nil && s.ObjectSelector != nil &&
+		len(s.ObjectSelector.MatchLabels)+len(s.ObjectSelector.MatchExpressions) > 0 {
+		return []Refusal{{field + ".objectSelector", "the policy judges templates by their labels, and kube-apiserver selects by " +
+			"those of the workload"}}
+	}
+	return nil
+}
+
+// A moved expression is one about a Pod that is made one about a template in a workload.
+type mover struct {
+	l       *Lowering
+	at      place
+	deletes bool // object may be null
+}
+
+// deletes reports that a policy is for the deletion of something.
+func deletes(p *policy.Policy) bool {
+	return p.MatchConstraints != nil && slices.ContainsFunc(p.MatchConstraints.ResourceRules, func(r policy.Rule) bool {
+		return slices.Contains(r.Operations, "DELETE") || slices.Contains(r.Operations, "*")
+	})
+}
+
+// names are the texts that stand for object and oldObject.
+func (m mover) names() map[string]string {
+	object := "object." + m.at.path
+	if m.deletes {
+		object = "(object == null ? null : " + object + ")"
+	}
+	return map[string]string{"object": object,
+		"oldObject": "(oldObject == null ? null : " + m.optional("oldObject") + ".orValue(null))"}
+}
+
+// optional is the template in a root, which may have none.
+func (m mover) optional(root string) string {
+	return root + ".?" + strings.Join(strings.Split(m.at.path, "."), ".?")
+}
+
+// condition is the match condition that there is a template.
+func (m mover) condition() map[string]any {
+	root := "object"
+	if m.deletes {
+		root = "(object == null ? oldObject : object)"
+	}
+	return map[string]any{"name": conditionPrefix + "template", "expression": m.optional(root) + ".hasValue()"}
+}
+
+// move returns an expression about a Pod as one about the template.
+func (m mover) move(src string) (string, error) {
+	if m.at.path == "" {
+		return src, nil
+	}
+	names := m.l.own.Scope(celenv.Run, false)
+	defer names.Close()
+	env, err := names.Env(celenv.Declared{Params: true, Authorizer: true})
+	if err != nil {
+		return "", err
+	}
+	parsed, issues := celenv.Parse(env, src)
+	if err := issues.Err(); err != nil {
+		return "", err
+	}
+	texts, runes := m.names(), []rune(src)
+	found := map[int]string{}
+	ast.PreOrderVisit(parsed.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		switch e.Kind() {
+		case ast.ComprehensionKind:
+			for _, name := range []string{e.AsComprehension().IterVar(), e.AsComprehension().IterVar2()} {
+				if texts[name] != "" {
+					err = fmt.Errorf("%s is the name of an item in it", name)
+				}
+			}
+		case ast.IdentKind:
+			name := e.AsIdent()
+			if texts[name] == "" {
+				return
+			}
+			at, ok := parsed.NativeRep().SourceInfo().GetOffsetRange(e.ID())
+			if !ok || int(at.Start)+len(name) > len(runes) || string(runes[at.Start:int(at.Start)+len(name)]) != name {
+				err = fmt.Errorf("where it has %s is not known", name)
+				return
+			}
+			found[int(at.Start)] = name
+		}
+	}))
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	done := 0
+	for _, start := range slices.Sorted(maps.Keys(found)) {
+		b.WriteString(string(runes[done:start]) + texts[found[start]])
+		done = start + len(found[start])
+	}
+	b.WriteString(string(runes[done:]))
+	return b.String(), nil
+}
+
+// moveAll moves the expressions of one list of a spec.
+func (m mover) moveAll(spec map[string]any, list, member string) (refusals []Refusal) {
+	items, _ := spec[list].([]any)
+	if m.at.path == "" || len(items) == 0 {
+		return nil
+	}
+	out := slices.Clone(items)
+	for i, item := range items {
+		members, _ := item.(map[string]any)
+		src, ok := members[member].(string)
+		if !ok {
+			continue
+		}
+		moved, err := m.move(src)
+		if err != nil {
+			refusals = append(refusals, Refusal{fmt.Sprintf("spec.%s[%d].%s", list, i, member),
+				"it cannot be made one about the templates of workloads: " + err.Error()})
+		}
+		out[i] = setMember(members, member, moved)
+	}
+	spec[list] = out
+	return refusals
+}
+
+// messageOf is the message of a rule about a template, which begins with the place.
+func (m mover) messageOf(x *policy.Validation) string {
+	return m.at.path + ": " + cmp.Or(strings.TrimSpace(x.Message), "failed expression: "+strings.TrimSpace(x.Expr.Src))
+}
