@@ -54,7 +54,8 @@ func templateOf(object map[string]any, kind schema.GroupVersionKind) map[string]
 // noTemplate are fields of Pods, and of requests for them, that templates do not have.
 var noTemplate = func() (all []effects.Path) {
 	for _, root := range []string{"object", "oldObject"} {
-		for _, steps := range [][]string{{"status"}, {"apiVersion"}, {"kind"}, {"metadata", "name"}, {"metadata", "generateName"},
+		for _, steps := range [][]string{{"status"}, {"apiVersion"}, {"kind"}, {"metadata", "name"},
+			{"metadata", "generateName"},
 			{"metadata", "namespace"}, {"metadata", "uid"}, {"metadata", "ownerReferences"}} {
 			all = append(all, effects.NewPath(root, steps...))
 		}
@@ -86,7 +87,8 @@ func (e *Engine) templateErrors(p *policy.Policy) (errs field.ErrorList) {
 			i := slices.IndexFunc(noTemplate, func(p effects.Path) bool { return p.Contains(read.Path) })
 			if i >= 0 && !read.Test && !read.Safe {
 				errs = append(errs, &field.Error{Type: field.ErrorTypeInvalid, Field: x.Field, BadValue: x.Src,
-					Detail: "a template of Pods has no " + noTemplate[i].String() + ", and spec.templates has the policy judge these, too"})
+					Detail: "a template of Pods has no " + noTemplate[i].String() +
+						", and spec.templates has the policy judge these, too"})
 				break
 			}
 		}

@@ -28,7 +28,8 @@ func (p *Policy) Rules() []Rule {
 	if !p.JudgesTemplates() {
 		return p.MatchConstraints.ResourceRules
 	}
-	return slices.Concat(p.MatchConstraints.ResourceRules, templateRules(p.MatchConstraints.ResourceRules, scope.Templates))
+	own := p.MatchConstraints.ResourceRules
+	return slices.Concat(own, templateRules(own, scope.Templates))
 }
 
 // Templates returns the match resources of workloads that correspond to m, which are about Pods: with the workloads'

@@ -35,8 +35,8 @@ var ownFields = []string{"order", "maxPasses", "typeChecking", "mutationValidati
 
 const native = "admissionregistration.k8s.io/v1"
 
-// A Lowering makes the policies and bindings of a set native. What a policy becomes depends on its bindings, and the other
-// way round. It is not safe for concurrent use.
+// A Lowering makes the policies and bindings of a set native. What a policy becomes depends on its bindings, and the
+// other way round. It is not safe for concurrent use.
 type Lowering struct {
 	set    *policy.Set
 	types  *schema.Registry
@@ -115,7 +115,8 @@ func (l *Lowering) Policy(object map[string]any, p *policy.Policy) ([]map[string
 		all, refusals = append(all, made...), append(refusals, refused...)
 	}
 	if p.Singleton != nil {
-		made, refused := l.bindingOf(map[string]any{"validationActions": spec["validationActions"]}, nil, p.Singleton, p.Ref())
+		acts := map[string]any{"validationActions": spec["validationActions"]}
+		made, refused := l.bindingOf(acts, nil, p.Singleton, p.Ref())
 		for _, m := range made {
 			all = append(all, withSpec(rename(object, p.Name+m.ending), m.kind.Binding(), m.spec))
 		}
@@ -229,8 +230,8 @@ func (l *Lowering) Binding(object map[string]any, b *policy.Binding) ([]map[stri
 	spec = maps.Clone(spec)
 	refusals := matchOfBinding(spec, b, l.types)
 	if b.Visibility != (policy.Visibility{}) {
-		refusals = append(refusals, Refusal{"spec.visibility", "kube-apiserver tells the client what every violation is, and " +
-			"of what is audited nothing"})
+		refusals = append(refusals, Refusal{"spec.visibility", "kube-apiserver tells the client what every violation is, " +
+			"and of what is audited nothing"})
 	}
 	if r := b.ParamRef; r != nil && r.NotFoundAction == policy.NotFoundDefault {
 		refusals = append(refusals, Refusal{"spec.paramRef.parameterNotFoundAction",
@@ -278,8 +279,8 @@ type made struct {
 	spec   map[string]any
 }
 
-// bindingOf returns the bindings of one policy, given the spec of the binding with native match resources, and as it was
-// written. A refusal without a field is about the policy.
+// bindingOf returns the bindings of one policy, given the spec of the binding with native match resources, and as it
+// was written. A refusal without a field is about the policy.
 func (l *Lowering) bindingOf(spec, written map[string]any, b *policy.Binding, ref policy.Ref) ([]made, []Refusal) {
 	p := l.set.Policy(ref)
 	if p == nil {

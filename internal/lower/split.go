@@ -66,8 +66,8 @@ func (l *Lowering) split(p *policy.Policy, at place) *split {
 	}
 	if len(bindings) == 0 { // what there might be does what most do
 		if s.Combine == policy.CombineAny {
-			s.refusals = append(s.refusals, Refusal{"spec.combine", "no binding of the policy is among the given files, and what " +
-				"combine means depends on them"})
+			s.refusals = append(s.refusals, Refusal{"spec.combine", "no binding of the policy is among the given files, and " +
+				"what combine means depends on them"})
 		}
 		bindings = []*policy.Binding{{Kind: policy.Admission, Actions: []policy.Action{policy.Deny}}}
 	}
@@ -133,7 +133,8 @@ func (s *split) combine(bindings []*policy.Binding) {
 		for _, b := range bindings[:i] {
 			if !areApart(a, b) && (s.ParamKind != nil || levelOf(a) != levelOf(b)) {
 				s.refusals = append(s.refusals, Refusal{"spec.combine", fmt.Sprintf("kube-apiserver asks that all bindings are "+
-					"satisfied, and the bindings %s and %s may be for one request with other params or another level", b.Name, a.Name)})
+					"satisfied, and the bindings %s and %s may be for one request with other params or another level",
+					b.Name, a.Name)})
 				return
 			}
 		}
@@ -249,8 +250,8 @@ func onlyDenies(actions []policy.Action) bool {
 	return slices.Equal(actions, []policy.Action{policy.Deny})
 }
 
-// checkPolicy looks at errors that are none of a rule: of match conditions, and of params that are missing. The failurePolicy
-// of each part decides about them, and in the dialect that of the policy.
+// checkPolicy looks at errors that are none of a rule: of match conditions, and of params that are missing. The
+// failurePolicy of each part decides about them, and in the dialect that of the policy.
 func (s *split) checkPolicy(m *plan) {
 	b := m.binding
 	fails := slices.IndexFunc(m.uses, func(u use) bool { return u.part.failure == policy.Fail })
@@ -259,8 +260,10 @@ func (s *split) checkPolicy(m *plan) {
 		if fails < 0 && (!s.matches || s.ParamKind != nil || len(s.AuditAnnotations) > 0) || len(m.uses) == 0 {
 			m.uses = append(m.uses, use{part: &part{failure: policy.Fail}, actions: s.weaken(b.ActionsOnError(nil))})
 		}
-		if on := b.ActionsOnMisconfiguration(); !onlyDenies(on) && (missing || s.ParamKind != nil && !s.l.serves(s.ParamKind)) {
-			m.refuse("enforcement.onError", "kube-apiserver denies where a param or its kind is missing, and tells of it in no other way")
+		unserved := s.ParamKind != nil && !s.l.serves(s.ParamKind)
+		if on := b.ActionsOnMisconfiguration(); !onlyDenies(on) && (missing || unserved) {
+			m.refuse("enforcement.onError",
+				"kube-apiserver denies where a param or its kind is missing, and tells of it in no other way")
 		}
 		s.matchErrors(m)
 		return
@@ -274,8 +277,8 @@ func (s *split) checkPolicy(m *plan) {
 	i := s.firstWith(policy.Fail)
 	switch {
 	case !s.matches:
-		m.refuse(policyField, "validations[%d].failurePolicy is Fail and that of the policy Ignore: a match condition that fails "+
-			"would deny, because kube-apiserver has one failurePolicy for both; write conditions that cannot fail", i)
+		m.refuse(policyField, "validations[%d].failurePolicy is Fail and that of the policy Ignore: a match condition that "+
+			"fails would deny, because kube-apiserver has one failurePolicy for both; write conditions that cannot fail", i)
 	case s.ParamKind != nil && !s.l.serves(s.ParamKind):
 		m.refuse(policyField, "validations[%d].failurePolicy is Fail and that of the policy Ignore: while no %s is served "+
 			"kube-apiserver would deny", i, s.ParamKind.Kind)
@@ -310,17 +313,18 @@ func (s *split) matchErrors(m *plan) {
 			told = len(m.uses) + 1
 		}
 	}
-	if onlyDenies(want) && told == 0 && slices.ContainsFunc(m.uses, func(u use) bool { return u.part.failure == policy.Fail }) {
+	fails := slices.ContainsFunc(m.uses, func(u use) bool { return u.part.failure == policy.Fail })
+	if onlyDenies(want) && told == 0 && fails {
 		return
 	}
 	if told != 1 {
-		m.refuse("validationActions", "rules of policy %s are enforced in several ways, so that it becomes several policies: "+
-			"where a match condition fails, each of them would tell of it; write conditions that cannot fail", s.Name)
+		m.refuse("validationActions", "rules of policy %s are enforced in several ways, so that it becomes several "+
+			"policies: where a match condition fails, each of them would tell of it; write conditions that cannot fail", s.Name)
 	}
 }
 
-// checkGuards refuses guards of which an error would be told more than once: a native rule fails where the guard that it
-// is behind fails.
+// checkGuards refuses guards of which an error would be told more than once: a native rule fails where the guard that
+// it is behind fails.
 func (s *split) checkGuards(m *plan) {
 	for _, g := range m.guards {
 		if s.sure[g] {
@@ -332,8 +336,9 @@ func (s *split) checkGuards(m *plan) {
 			if !tells || !s.isBehind(r, g) || told && at == own && onlyDenies(m.uses[at].actions) {
 				continue
 			}
-			m.refuse("validationActions", "validation %s of policy %s is a guard that may fail, and kube-apiserver would tell of "+
-				"that with each rule behind it: write a guard that cannot fail, or let its failures and theirs be Deny alone or ignored",
+			m.refuse("validationActions", "validation %s of policy %s is a guard that may fail, and kube-apiserver would tell "+
+				"of that with each rule behind it: write a guard that cannot fail, or let its failures and theirs be Deny alone "+
+				"or ignored",
 				s.nameOf(g), s.Name)
 			return
 		}
@@ -347,8 +352,8 @@ func (s *split) nameOf(rule int) string {
 	return fmt.Sprint(rule)
 }
 
-// annotate finds the part that has the audit annotations: the same for all bindings, since the values of all of them are
-// in one annotation.
+// annotate finds the part that has the audit annotations: the same for all bindings, since the values of all of them
+// are in one annotation.
 func (s *split) annotate(plans []*plan) {
 	if len(s.AuditAnnotations) == 0 {
 		return
@@ -357,7 +362,9 @@ func (s *split) annotate(plans []*plan) {
 	var first *part
 	same := true
 	for i, m := range plans {
-		carriers[i] = slices.IndexFunc(m.uses, func(u use) bool { return u.part.failure == s.FailurePolicy && !u.part.onlyErrs })
+		carriers[i] = slices.IndexFunc(m.uses, func(u use) bool {
+			return u.part.failure == s.FailurePolicy && !u.part.onlyErrs
+		})
 		if carriers[i] < 0 {
 			same = false
 			continue
@@ -379,8 +386,8 @@ func (s *split) annotate(plans []*plan) {
 		u.part.annotate, u.part.guards = true, m.guards
 		s.checkAnnotations(m, carriers[i])
 		if !slices.Equal(m.guards, plans[0].guards) {
-			m.refuse("enforcement.level", "policy %s has audit annotations, which kube-apiserver has in one policy for all bindings, "+
-				"and guards that not all of them reach", s.Name)
+			m.refuse("enforcement.level", "policy %s has audit annotations, which kube-apiserver has in one policy for all "+
+				"bindings, and guards that not all of them reach", s.Name)
 		}
 	}
 }
@@ -489,8 +496,8 @@ func (s *split) rule(p *part, i int, written any, names map[int]string) (map[str
 	case s.at.path != "" && (x.Message != "" || !strings.Contains(text, "\n")):
 		members["message"] = mover{at: s.at}.messageOf(x)
 	case x.Message == "" && strings.Contains(text, "\n"):
-		return members, []Refusal{{fmt.Sprintf("spec.validations[%d].message", i), "the rule is behind a guard or for templates, so that " +
-			"kube-apiserver would tell another expression than this one, which has more than a line: write a message"}}
+		return members, []Refusal{{fmt.Sprintf("spec.validations[%d].message", i), "the rule is behind a guard or for templates, so " +
+			"that kube-apiserver would tell another expression than this one, which has more than a line: write a message"}}
 	case x.Message == "":
 		members["message"] = "failed expression: " + text
 	}

@@ -20,6 +20,10 @@ type place struct {
 	ending string // of the names of its policies and bindings
 }
 
+// endings are those of the names, by the path.
+var endings = map[string]string{"spec.template": "-template", "spec.jobTemplate.spec.template": "-jobtemplate",
+	"template": "-podtemplate"}
+
 // places are those of a policy.
 func places(p *policy.Policy) []place {
 	all := []place{{}}
@@ -27,14 +31,7 @@ func places(p *policy.Policy) []place {
 		return all
 	}
 	for _, t := range scope.Templates {
-		members := t.Members()
-		named := place{t.Path, "-" + strings.ToLower(members[max(0, len(members)-3)])}
-		switch t.Path {
-		case "spec.template":
-			named.ending = "-template"
-		case "template":
-			named.ending = "-podtemplate"
-		}
+		named := place{t.Path, endings[t.Path]}
 		if !slices.Contains(all, named) {
 			all = append(all, named)
 		}
@@ -54,7 +51,8 @@ func (at place) matchOf(spec map[string]any, member string, m *policy.MatchResou
 		return of, ok
 	}
 	given = maps.Clone(given)
-	for name, rules := range map[string][]policy.Rule{"resourceRules": of.ResourceRules, "excludeResourceRules": of.ExcludeRules} {
+	for name, rules := range map[string][]policy.Rule{"resourceRules": of.ResourceRules,
+		"excludeResourceRules": of.ExcludeRules} {
 		if delete(given, name); len(rules) > 0 {
 			given[name] = rulesTree(rules)
 		}
@@ -85,13 +83,13 @@ func rulesTree(rules []policy.Rule) (all []any) {
 func checkTemplates(p *policy.Policy, m *policy.MatchResources, field string) []Refusal {
 	if s := m; p.JudgesTemplates() && s != nil && s.ObjectSelector != nil &&
 		len(s.ObjectSelector.MatchLabels)+len(s.ObjectSelector.MatchExpressions) > 0 {
-		return []Refusal{{field + ".objectSelector", "the policy judges templates by their labels, and kube-apiserver selects by " +
-			"those of the workload"}}
+		return []Refusal{{field + ".objectSelector", "the policy judges templates by their labels, and kube-apiserver selects " +
+			"by those of the workload"}}
 	}
 	return nil
 }
 
-// A moved expression is one about a Pod that is made one about a template in a workload.
+// A mover makes an expression about a Pod one about the template at a place of a workload.
 type mover struct {
 	l       *Lowering
 	at      place
