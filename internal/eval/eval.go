@@ -205,9 +205,15 @@ func (a *activation) evaluate(e *compile.Expression, budget int64) (Result, int6
 		a.meetRefused(e)
 		return Result{Err: &CompileError{e.Err, "compilation error: "}}, budget, nil
 	}
-	before := budget
 	a.Meter.Start()
 	value, cost, err := run(a.ctx, e, a)
+	return a.spend(e, budget, value, cost, err)
+}
+
+// spend takes what an expression cost, which is not known if it is negative, from a budget.
+func (a *activation) spend(e *compile.Expression, budget int64, value ref.Val, cost int64, err error) (Result, int64,
+	error) {
+	before := budget
 	// What the variables cost counts first, whether or not the expression failed.
 	if budget -= a.variables.takeCost(); a.isOverdrawn(budget) {
 		return Result{}, 0, ErrBudget
@@ -222,6 +228,47 @@ func (a *activation) evaluate(e *compile.Expression, budget int64) (Result, int6
 		return Result{Err: &ExpressionError{e.Src, typedError(err)}, Cost: before - budget}, budget, nil
 	}
 	return Result{Value: value, Cost: before - budget}, budget, nil
+}
+
+// A repeated expression is evaluated for one value of a scope after the other.
+type repeated struct {
+	*activation
+	e    *compile.Expression
+	plan plan.Repeated
+	fast bool // nobody watches, and there is a plan
+}
+
+// repeat begins evaluations of an expression, until close.
+func (a *activation) repeat(e *compile.Expression) repeated {
+	r := repeated{activation: a, e: e}
+	if e.Err == nil && e.Plan != nil && e.Watch == nil && (len(e.Mended) == 0 || a.Witness == nil) {
+		r.plan, r.fast = e.Plan.Repeat(a, a.ctx.Done()), true
+	}
+	return r
+}
+
+// evaluate is [activation.evaluate] of the expression.
+func (r *repeated) evaluate(budget int64) (Result, int64, error) {
+	if !r.fast {
+		return r.activation.evaluate(r.e, budget)
+	}
+	r.Meter.Start()
+	before := r.Meter.Mark()
+	value, planned, ok := r.plan.Eval()
+	if ok && r.variables.cost == 0 && int64(planned) <= budget && r.mended.saved == nil {
+		return Result{Value: value, Cost: int64(planned)}, budget - int64(planned), nil
+	}
+	if ok {
+		return r.spend(r.e, budget, value, int64(planned), nil)
+	}
+	value, cost, err := runUnplanned(r.ctx, r.e, r.activation, before)
+	return r.spend(r.e, budget, value, cost, err)
+}
+
+func (r *repeated) close() {
+	if r.fast {
+		r.plan.Close()
+	}
 }
 
 // run evaluates an expression; cost is -1 if it is not known.
@@ -244,11 +291,20 @@ func runAlone(ctx context.Context, e *compile.Expression, vars *activation) (val
 }
 
 func runPlain(ctx context.Context, e *compile.Expression, vars *activation) (value ref.Val, cost int64, err error) {
+	before := vars.Meter.Mark()
 	if e.Plan != nil {
-		before := vars.Meter.Mark()
 		if value, cost, ok := e.Plan.Eval(vars, ctx.Done()); ok {
 			return value, int64(cost), nil
 		}
+	}
+	return runUnplanned(ctx, e, vars, before)
+}
+
+// runUnplanned evaluates an expression by cel-go, after its plan, if there is one, has given up. Before is what the meter
+// was before that.
+func runUnplanned(ctx context.Context, e *compile.Expression, vars *activation, before bound.Mark) (value ref.Val,
+	cost int64, err error) {
+	if e.Plan != nil {
 		if cost := vars.over; cost > 0 { // cel-go would come to this after minutes
 			vars.over = 0
 			return nil, int64(min(cost, math.MaxInt64)), interpreter.EvalCancelledError{

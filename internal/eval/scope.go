@@ -186,16 +186,10 @@ type walk struct {
 
 // follow follows the rest of a path from what is at w.at.
 func (w *walk) follow(path scope.Steps, content any, shows types.Adapter) error {
-	if v, ok := content.(plan.Tree); ok { // in another form than what it is in
-		content, shows = v.Tree()
-	}
 	if len(path) == 0 {
-		if w.count++; w.count > MaxScopeValues {
-			return &ScopeError{fmt.Sprintf("%s has more than %d values", w.at.scope.Text, MaxScopeValues)}
-		}
-		w.at.Content, w.at.shows, w.at.value, w.at.text = content, shows, nil, ""
-		return w.visit(&w.at)
+		return w.visitValue(content, shows)
 	}
+	content, shows = inner(content, shows)
 	step, rest := path[0], path[1:]
 	if step.Member != "" {
 		members, _ := content.(map[string]any)
@@ -212,6 +206,9 @@ func (w *walk) follow(path scope.Steps, content any, shows types.Adapter) error 
 	switch content := content.(type) {
 	case nil:
 	case []any:
+		if len(rest) == 0 && step.Key == "" && step.Name == "" {
+			return w.visitItems(content, shows)
+		}
 		for i, item := range content {
 			if step.Key != "" && !isText(item, step.Key, step.Value) {
 				continue
@@ -232,6 +229,30 @@ func (w *walk) follow(path scope.Steps, content any, shows types.Adapter) error 
 	default:
 		return &ScopeError{fmt.Sprintf("%s is neither a list nor a map, %s needs one", w.at.Path, w.at.scope.Text)}
 	}
+	return nil
+}
+
+// visitValue visits a value at the end of a path.
+func (w *walk) visitValue(content any, shows types.Adapter) error {
+	if w.count++; w.count > MaxScopeValues {
+		return &ScopeError{fmt.Sprintf("%s has more than %d values", w.at.scope.Text, MaxScopeValues)}
+	}
+	w.at.Content, w.at.shows = inner(content, shows)
+	w.at.value, w.at.text = nil, ""
+	return w.visit(&w.at)
+}
+
+// visitItems visits the items of a list at the end of a path, as most paths have one.
+func (w *walk) visitItems(list []any, shows types.Adapter) error {
+	end := len(w.at.Path)
+	w.at.Path = append(w.at.Path, nil)
+	for i, item := range list {
+		w.at.Path[end] = i
+		if err := w.visitValue(item, shows); err != nil {
+			return err
+		}
+	}
+	w.at.Path = w.at.Path[:end]
 	return nil
 }
 

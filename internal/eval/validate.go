@@ -289,16 +289,18 @@ func (v *Validator) evaluateScoped(prog *compile.Program, i int, left int64) (in
 	passed := len(v.outcomes)
 	v.add(Outcome{Expression: e, Index: i, Verdict: Skip, Message: "there is no value at " + within.Text}, nil)
 	var ends error
+	var passing int64 // what the values that pass cost
 	failed := 0
+	each := a.repeat(e)
+	defer each.close()
 	err := Walk(within, a.Object, a.OldObject, a.Type, func(at *Scoped) error {
 		a.scoped, at.place = at, a.Place
 		var r Result
-		if r, left, ends = a.evaluate(e, left-1); ends != nil {
+		if r, left, ends = each.evaluate(left - 1); ends != nil {
 			return ends
 		}
 		if r.Err == nil && r.Value == types.True {
-			v.outcomes[passed].Verdict, v.outcomes[passed].Message = Admit, ""
-			v.outcomes[passed].Cost += r.Cost + 1
+			passing += r.Cost + 1
 			return nil
 		}
 		o := Outcome{Expression: e, Index: i, Cost: r.Cost + 1, Scope: at.Field()}
@@ -316,6 +318,10 @@ func (v *Validator) evaluateScoped(prog *compile.Program, i int, left int64) (in
 		return nil
 	})
 	a.scoped = nil
+	if passing > 0 {
+		o := &v.outcomes[passed]
+		o.Verdict, o.Message, o.Cost = Admit, "", passing
+	}
 	switch {
 	case ends != nil:
 		return 0, ends

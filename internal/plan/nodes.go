@@ -62,11 +62,13 @@ func (g global) eval(m *machine) ref.Val {
 type record struct{ global }
 
 func (r record) members(m *machine) part {
-	vars, ok := m.vars.(Records)
-	if !ok || m.cost > m.limit {
+	if m.records == nil {
+		m.records, _ = m.vars.(Records)
+	}
+	if m.records == nil || m.cost > m.limit {
 		return part{}
 	}
-	if of, shows := vars.Record(string(r.global)); of != nil {
+	if of, shows := m.records.Record(string(r.global)); of != nil {
 		return part{of, shows}
 	}
 	return part{}

@@ -97,6 +97,7 @@ func New(env *cel.Env, fns *Functions, checked *cel.Ast, limit uint64) *Plan {
 // A machine is the state of one evaluation.
 type machine struct {
 	vars       Variables
+	records    Records // of vars, once it was asked for
 	cost       uint64
 	limit      uint64
 	iterations uint64
@@ -118,30 +119,64 @@ func (p *Plan) Eval(vars Variables, done <-chan struct{}) (value ref.Val, cost u
 
 func (p *Plan) run(vars Variables, done <-chan struct{}, eval func(*machine) ref.Val) (value ref.Val, cost uint64,
 	ok bool) {
-	m := machines.Get().(*machine)
-	m.vars, m.done, m.limit, m.cost, m.iterations = vars, done, p.limit, 0, 0
-	if len(m.locals) < p.slots {
-		m.locals = make([]part, p.slots)
+	r := p.Repeat(vars, done)
+	value, cost, ok = r.run(eval)
+	r.Close()
+	return value, cost, ok
+}
+
+// A Repeated is a plan that is evaluated again and again in the same memory, with variables that may have changed in
+// between. It is for one goroutine, until it is closed.
+type Repeated struct {
+	plan    *Plan
+	machine *machine // nil: its memory is not to be used again
+	vars    Variables
+	done    <-chan struct{}
+}
+
+// Repeat begins evaluations of the plan.
+func (p *Plan) Repeat(vars Variables, done <-chan struct{}) Repeated {
+	return Repeated{p, nil, vars, done}
+}
+
+// Eval is [Plan.Eval] for what the variables hold now.
+func (r *Repeated) Eval() (value ref.Val, cost uint64, ok bool) { return r.run(r.plan.root.eval) }
+
+// Close ends the evaluations.
+func (r *Repeated) Close() {
+	if m := r.machine; m != nil {
+		clear(m.locals[:r.plan.slots])
+		m.vars, m.records, m.done, r.machine = nil, nil, nil, nil
+		machines.Put(m)
 	}
+}
+
+func (r *Repeated) run(eval func(*machine) ref.Val) (value ref.Val, cost uint64, ok bool) {
+	m := r.machine
+	if m == nil {
+		m = machines.Get().(*machine)
+		m.vars, m.done, m.limit = r.vars, r.done, r.plan.limit
+		if len(m.locals) < r.plan.slots {
+			m.locals = make([]part, r.plan.slots)
+		}
+		r.machine = m
+	}
+	m.cost, m.iterations = 0, 0
 	defer func() {
 		if reason := recover(); reason != nil {
 			if Panicked != nil {
 				Panicked(reason)
 			}
-			value, ok = nil, false // cel-go says what is wrong; the machine is not used again
-			return
+			value, ok, r.machine = nil, false, nil // cel-go says what is wrong; the machine is not used again
 		}
-		clear(m.locals[:p.slots])
-		m.vars, m.done = nil, nil
-		machines.Put(m)
 	}()
 	value = eval(m)
 	if m.iterations >= ManyIterations {
-		if l, ok := vars.(Looper); ok {
-			l.NoteLoop(m.iterations, m.cost, m.cost > p.limit)
+		if l, ok := r.vars.(Looper); ok {
+			l.NoteLoop(m.iterations, m.cost, m.cost > m.limit)
 		}
 	}
-	if value == nil || m.cost > p.limit {
+	if value == nil || m.cost > m.limit {
 		return nil, 0, false
 	}
 	return value, m.cost, true
