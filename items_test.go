@@ -78,6 +78,10 @@ func TestItems(t *testing.T) {
 			`{initContainers: [{name: i, image: example.com/i, args: [x]}], containers: [
 			{name: a, image: example.com/a, env: [{name: KEEP, value: k}, {name: DROP, value: d}]}, {name: b, image: c}],
 			tolerations: [{key: k, operator: Exists}], nodeSelector: {disk: hdd}}`},
+		{"an optional that is none", itemPolicy(applies("spec.initContainers[*]", `Item{?args: optional.none()}`)),
+			`{initContainers: [{name: i, image: example.com/i}], containers: [
+			{name: a, image: example.com/a, env: [{name: KEEP, value: k}, {name: DROP, value: d}]}, {name: b, image: b}],
+			tolerations: [{key: k, operator: Exists}], nodeSelector: {disk: hdd}}`},
 		{"two scopes", itemPolicy(applies("spec.containers[*]", `Item{image: "c"}`), applies("spec.containers[name=b]", `Item{image: item.image + "!"}`)),
 			`{initContainers: [{name: i, image: example.com/i, args: [x]}], containers: [
 			{name: a, image: c, env: [{name: KEEP, value: k}, {name: DROP, value: d}]}, {name: b, image: c!}],

@@ -106,6 +106,14 @@ func TestLowered(t *testing.T) {
 		}
 		n++
 		t.Run(c.Name, func(t *testing.T) {
+			known := types
+			for _, object := range c.State {
+				if object["kind"] == "CustomResourceDefinition" {
+					if known, err = known.WithCustomResources(object); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
 			var set policy.Set
 			for _, object := range c.Dialect {
 				p, b, err := policy.FromObject(object, nil)
@@ -120,7 +128,7 @@ func TestLowered(t *testing.T) {
 			}
 			var made []map[string]any
 			names := map[string]string{}
-			l := lower.New(&set, types, own)
+			l := lower.New(&set, known, own)
 			for _, object := range c.Dialect {
 				var natives []map[string]any
 				var refusals []lower.Refusal

@@ -99,7 +99,9 @@ func (l *Lowering) Policy(object map[string]any, p *policy.Policy) ([]map[string
 	var all []map[string]any
 	if p.Mutates() {
 		of := without(spec, append([]string{"validations", "auditAnnotations"}, ownFields...)...)
-		of["mutations"] = dropMembers(of["mutations"], "name", "reinvocationPolicy", "validation")
+		var refused []Refusal
+		of["mutations"], refused = nativeMutations(of["mutations"], p, l.types)
+		refusals = append(refusals, refused...)
 		if p.Validates() {
 			constraints, matches := withoutDelete(of["matchConstraints"])
 			if !matches {
@@ -190,10 +192,6 @@ func nonNativeFields(p *policy.Policy) (all []Refusal) {
 	for i, m := range p.Mutations {
 		at = fmt.Sprintf("spec.mutations[%d].", i)
 		refuse(m.PatchType == policy.JSONMergePatch, "patchType", "kube-apiserver has no JSON merge patches")
-		refuse(!m.Scope.IsZero(), "scope", "kube-apiserver has no scopes")
-		refuse(m.ForEach != (policy.NamedExpr{}), "forEach", "kube-apiserver makes a mutation once")
-		refuse(!m.Condition.IsZero(), "condition", "kube-apiserver has match conditions only, which see no variables and "+
-			"are for all mutations of a policy")
 		const text = "kube-apiserver says of a mutation only what its error is"
 		refuse(m.Message != "", "message", text)
 		refuse(!m.MessageExpr.IsZero(), "messageExpression", text)
@@ -202,19 +200,6 @@ func nonNativeFields(p *policy.Policy) (all []Refusal) {
 			"kube-apiserver has one for all mutations of a policy")
 	}
 	return all
-}
-
-// dropMembers leaves out what rules or mutations of a native policy need no form of: names, and what they say as their
-// policy does.
-func dropMembers(items any, names ...string) any {
-	list, _ := items.([]any)
-	out := slices.Clone(list)
-	for i, item := range out {
-		if members, ok := item.(map[string]any); ok {
-			out[i] = without(members, names...)
-		}
-	}
-	return out
 }
 
 // Binding returns the native bindings that do what a binding of the set does, of which object is the manifest: one for

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"strings"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/checker"
@@ -26,6 +27,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/mutation/dynamic"
 
 	"github.com/celgate/celgate/internal/bound"
+	"github.com/celgate/celgate/internal/locals"
 	"github.com/celgate/celgate/internal/patch/merge"
 )
 
@@ -320,7 +322,7 @@ func isSame(before, after any) bool {
 }
 
 // Unsets makes objects.unset() of each ?field: optional.none() and ?"key": optional.none() that is written out in an
-// Object literal, or in a map in one: that is how it is meant. An optional that is computed leaves the field alone.
+// Object or Item literal, or in a map in one: that is how it is meant. An optional that is computed leaves the field alone.
 // It returns the places.
 func Unsets(parsed *cel.Ast) []int64 {
 	var found []int64
@@ -342,7 +344,8 @@ func Unsets(parsed *cel.Ast) []int64 {
 		switch e.Kind() {
 		case ast.StructKind:
 			s := e.AsStruct()
-			object := s.TypeName() == "Object" || len(s.TypeName()) > 7 && s.TypeName()[:7] == "Object."
+			root, _, _ := strings.Cut(s.TypeName(), ".")
+			object := root == "Object" || root == locals.ItemType
 			fields, before := make([]ast.EntryExpr, 0, len(s.Fields())), len(found)
 			for _, f := range s.Fields() {
 				field := f.AsStructField()

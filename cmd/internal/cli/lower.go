@@ -82,12 +82,15 @@ func (l *lowering) run(args []string) error {
 		return errors.New("not every file can be read")
 	}
 	bundle := manifest.NewBundle(docs...)
+	if types, err = types.WithCustomResources(manifest.Trees(bundle.Definitions())...); err != nil {
+		return err
+	}
 	l.refused, l.printed = map[policy.Ref]bool{}, map[policy.Ref]bool{}
 	for _, p := range bundle.Problems {
 		l.refuse(p.Position, policy.RefOf(p.Document.Object), p.Message)
 		l.refused[policy.RefOf(p.Document.Object)] = true
 	}
-	engine, err := celgate.New(&bundle.Set, celgate.Options{KubeVersion: minorOrNewest(l.kubeVersion)})
+	engine, err := celgate.New(&bundle.Set, celgate.Options{KubeVersion: minorOrNewest(l.kubeVersion), Types: types})
 	if err != nil {
 		return err
 	}
@@ -121,9 +124,10 @@ func (l *lowering) lowerPolicies(docs []*manifest.Document, set *policy.Set) (ou
 			continue
 		}
 		natives, refusals := l.lower.Policy(d.Object, p)
-		refusals = append(refusals, l.verdicts(p)...)
 		if p.Kind == policy.Admission && len(refusals) == 0 {
-			refusals = append(l.refusedPatches(natives), l.refusedNatives(natives)...)
+			if refusals = append(l.nativeErrors(p, natives), l.refusedPatches(p, natives)...); len(refusals) == 0 {
+				refusals = l.refusedNatives(natives)
+			}
 		}
 		refusals = append(refusals, refuseTaken(set, p.Kind == policy.Admission, natives)...)
 		for _, r := range refusals {
@@ -200,20 +204,56 @@ func refuseTaken(set *policy.Set, made bool, natives []map[string]any) (all []lo
 	return all
 }
 
-// verdicts refuses the expressions that kube-apiserver cannot evaluate, or of which it does not take every result.
-func (l *lowering) verdicts(p *policy.Policy) (all []lower.Refusal) {
-	for _, found := range compile.NativeErrors(l.natively, p) {
-		all = append(all, lower.Refusal{Field: found.Field, Reason: found.Err.Error()})
+// nativeErrors refuses the expressions that kube-apiserver cannot evaluate, or of which it does not take every result: of
+// mutations those of the native form.
+func (l *lowering) nativeErrors(of *policy.Policy, natives []map[string]any) (all []lower.Refusal) {
+	const mutation = "spec.mutations["
+	for _, found := range compile.NativeErrors(l.natively, of) {
+		if !strings.HasPrefix(found.Field, mutation) {
+			all = append(all, lower.Refusal{Field: found.Field, Reason: found.Err.Error()})
+		}
+	}
+	for _, p := range policiesOf(natives) {
+		for _, found := range compile.NativeErrors(l.natively, p) {
+			if strings.HasPrefix(found.Field, mutation) {
+				all = append(all, lower.Refusal{Field: fieldOf(of, p, found.Field), Reason: found.Err.Error()})
+			}
+		}
+	}
+	return slices.Compact(all)
+}
+
+// policiesOf are the policies among objects.
+func policiesOf(objects []map[string]any) (all []*policy.Policy) {
+	for _, object := range objects {
+		if p, _, err := policy.FromObject(object, nil); err == nil && p != nil {
+			all = append(all, p)
+		}
 	}
 	return all
 }
 
+// fieldOf is the field of a policy of the dialect that a field of its native form is made of: of a mutation with another
+// patch the mutation, of one that became several the list.
+func fieldOf(of, native *policy.Policy, path string) string {
+	for i := range native.Mutations {
+		switch mutation := fmt.Sprintf("spec.mutations[%d]", i); {
+		case !strings.HasPrefix(path, mutation+"."):
+		case len(of.Mutations) != len(native.Mutations):
+			return "spec.mutations"
+		case of.Mutations[i].PatchType != native.Mutations[i].PatchType:
+			return mutation
+		}
+	}
+	return path
+}
+
 // refusedPatches refuses mutations of which kube-apiserver would say for all kinds that it may not, or cannot, apply
 // them: they write what merges as one value, or hold literals that it does not convert.
-func (l *lowering) refusedPatches(natives []map[string]any) (all []lower.Refusal) {
+func (l *lowering) refusedPatches(of *policy.Policy, natives []map[string]any) (all []lower.Refusal) {
 	set := &policy.Set{}
-	for _, object := range natives {
-		if p, _, err := policy.FromObject(object, nil); err == nil && p != nil && p.Mutates() {
+	for _, p := range policiesOf(natives) {
+		if p.Mutates() {
 			set.Policies = append(set.Policies, p)
 		}
 	}
@@ -225,7 +265,8 @@ func (l *lowering) refusedPatches(natives []map[string]any) (all []lower.Refusal
 		return nil
 	}
 	for _, d := range found {
-		all = append(all, lower.Refusal{Field: d.Field, Reason: "kube-apiserver denies requests for it: " + d.Message})
+		all = append(all, lower.Refusal{Field: fieldOf(of, set.Policies[0], d.Field),
+			Reason: "kube-apiserver denies requests for it: " + d.Message})
 	}
 	return all
 }
@@ -234,7 +275,7 @@ func (l *lowering) refusedPatches(natives []map[string]any) (all []lower.Refusal
 // guard.
 func (l *lowering) refusedNatives(natives []map[string]any) (all []lower.Refusal) {
 	made := manifest.NewBundle(manifest.DocumentsOf(natives)...)
-	engine, err := celgate.New(&made.Set, celgate.Options{KubeVersion: minorOrNewest(l.kubeVersion)})
+	engine, err := celgate.New(&made.Set, celgate.Options{KubeVersion: minorOrNewest(l.kubeVersion), Types: l.types})
 	if err != nil {
 		return []lower.Refusal{{Field: "spec", Reason: err.Error()}}
 	}
