@@ -41,6 +41,7 @@ type Decision struct {
 	Fights     []Fight  // between mutating policies of the dialect that do not come to rest
 	Notes      []Note   // where the answer depends on a defect of the server or on what is not simulated
 	Timings    []Timing // with [Options].Timed
+	Cost       int64    // CEL cost units of all that was evaluated, messages and audit annotations included
 
 	Spendings   []Spending   // with [Options].Metered
 	Resolutions []Resolution // likewise, of each phase and pass those of a policy side by side
@@ -176,13 +177,14 @@ func (f Fight) String() string {
 	return text + " over " + f.Path + ": " + strings.Join(f.Values, ", ")
 }
 
-// A Timing says how long one invocation took: one policy, binding and param.
+// A Timing says how long one invocation took, and what it cost: one policy, binding and param.
 type Timing struct {
 	Kind    policy.Kind
 	Policy  string
 	Binding string
 	Param   string
 	Elapsed time.Duration
+	Cost    int64 // CEL cost units
 }
 
 // The budgets of an invocation.
@@ -315,6 +317,7 @@ func (d *Decision) join(next *Decision) *Decision {
 		d.rememberPolicy(p)
 	}
 	d.Timings = append(d.Timings, next.Timings...)
+	d.Cost += next.Cost
 	d.Spendings = append(d.Spendings, next.Spendings...)
 	d.Resolutions = append(d.Resolutions, next.Resolutions...)
 	return d

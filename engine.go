@@ -37,6 +37,9 @@ type Options struct {
 	// same values, so that a change of one policy costs the compilation of one.
 	Before *Engine
 
+	// Sizes are how large policies may be, and how many bindings they may have.
+	Sizes policy.Limits
+
 	// Limits bound every evaluation. The zero value has limits that only what stops an API server exceeds.
 	Limits Limits
 
@@ -56,6 +59,8 @@ type Engine struct {
 	timed    bool
 	metered  bool
 	limits   bound.Limits
+	mostCost int64 // of one request; 0: any
+	sizes    policy.Limits
 	pool     *bound.Pool
 	minor    string
 	standsIn bool // WithoutQuirks

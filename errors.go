@@ -9,8 +9,20 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// ErrBudget is the error, by [errors.Is], of expressions that cost more than the server lets them.
+// ErrBudget is the error, by [errors.Is], of expressions that cost more than the server lets them, and of a
+// [CostError].
 var ErrBudget = eval.ErrBudget
+
+// A CostError says that a policy is not evaluated, because those before it have cost more than [Limits].Cost.
+type CostError struct{ Spent, Limit int64 } // CEL cost units
+
+func (e *CostError) Error() string {
+	return fmt.Sprintf("not evaluated: the policies before it have cost %d CEL cost units, and all of a request may cost %d",
+		e.Spent, e.Limit)
+}
+
+// Is reports that ErrBudget is what the error is, too.
+func (e *CostError) Is(target error) bool { return target == ErrBudget }
 
 // The errors of outcomes and violations, for [errors.As]. Their texts are the server's.
 type (

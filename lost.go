@@ -30,6 +30,7 @@ func (r *run) checkMutations(in *invocation, v *versioned) {
 			continue
 		}
 		o := r.checkKept(&made, i, v)
+		r.decision.Cost += o.Cost
 		r.meter.Keep()
 		r.record(in, []eval.Outcome{o})
 		if o.Verdict == eval.Deny || o.Verdict == eval.Error && in.hook.FailurePolicy == policy.Fail {

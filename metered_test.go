@@ -59,6 +59,13 @@ func TestMetered(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	}
+	var all int64
+	for _, units := range costs {
+		all += units
+	}
+	if d.Cost != all {
+		t.Errorf("it cost %d in all, and %v", d.Cost, costs)
+	}
 	want := map[string]int{celgate.OfMatchConditions: 2, celgate.OfMutation: 1, celgate.OfValidations: 1,
 		celgate.OfAuditAnnotations: 1}
 	if !maps.Equal(budgets, want) {

@@ -158,7 +158,7 @@ type mutatingPass struct {
 
 // invoke runs one invocation and returns the object if that changed. An error ends the request.
 func (p *mutatingPass) invoke(in *invocation, re *reinvocation) (*versioned, error) {
-	start := p.clock()
+	start := p.beginning()
 	v, err := p.convertTo(in.kind)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
@@ -181,7 +181,13 @@ func (p *mutatingPass) invoke(in *invocation, re *reinvocation) (*versioned, err
 			p.last = v
 		}
 		prior := v.object
-		if v.object == nil || p.second && !in.hook.Reinvokes(m) || !p.conditionHolds(in, m, v) {
+		if v.object == nil || p.second && !in.hook.Reinvokes(m) {
+			continue
+		}
+		if p.failBeyondCost(in) {
+			break
+		}
+		if !p.conditionHolds(in, m, v) {
 			continue
 		}
 		if err := p.mutation(in, m, v); err != nil && !dry {
@@ -215,6 +221,9 @@ func (p *mutatingPass) begin(in *invocation, v *versioned, re *reinvocation) boo
 	}
 	p.begins(in)
 	p.meter.Begin()
+	if p.failBeyondCost(in) {
+		return false
+	}
 	matched, failed := p.conditionsHold(in, v)
 	switch {
 	case failed != nil:
@@ -239,6 +248,7 @@ func (p *mutatingPass) conditionHolds(in *invocation, m int, v *versioned) bool 
 		return true
 	}
 	o := p.condition(in, m, v)
+	p.decision.Cost += o.Cost
 	p.record(in, []eval.Outcome{o})
 	if o.Verdict == eval.Error {
 		p.fail(in, o)
@@ -268,6 +278,18 @@ func (p *mutatingPass) mutation(in *invocation, m int, v *versioned) error {
 		p.fail(in, o)
 	}
 	return err
+}
+
+// failBeyondCost reports that the policies before have cost so much that nothing else of this one is evaluated, which
+// is an error of it.
+func (p *mutatingPass) failBeyondCost(in *invocation) bool {
+	o := p.costExcess()
+	if o == nil {
+		return false
+	}
+	p.record(in, []eval.Outcome{*o})
+	p.fail(in, *o)
+	return true
 }
 
 // fail notes an outcome that denies the request if the policy has failurePolicy Fail.

@@ -56,7 +56,7 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 func newEmpty(opts Options) (*Engine, error) {
 	e := &Engine{
 		types: opts.Types, cluster: opts.Cluster, timed: opts.Timed, metered: opts.Metered,
-		limits: opts.Limits.bounds(), pool: opts.Limits.pool(),
+		limits: opts.Limits.bounds(), mostCost: opts.Limits.Cost, pool: opts.Limits.pool(), sizes: opts.Sizes,
 		minor: cmp.Or(opts.KubeVersion, Newest), standsIn: opts.WithoutQuirks,
 		index: &hookIndex{}, merger: &merge.Merger{}, watched: &watchedPolicies{}, customs: &registry.Customs{},
 		policies: map[policy.Ref]*policy.Policy{},
@@ -108,7 +108,7 @@ func (e *Engine) bind(set *policy.Set) (map[policy.Ref][]*compiledBinding, error
 		if !b.Stored && !b.Static && e.rejectUnserved(b.APIVersion, b.Ref(), b.Position) {
 			continue
 		}
-		written := compile.Written{Binding: b}
+		written := compile.Written{Binding: b, Others: func(ref policy.Ref) int { return len(bindings[ref]) }}
 		if b.Stored {
 			written.OldBinding = b
 		}

@@ -117,14 +117,25 @@ func (r *run) NoteVariable(variable string, failed bool) {
 
 // spend notes what an invocation has spent of a budget.
 func (r *run) spend(in *invocation, budget string, units int64) {
+	of := int64(Budget)
+	if budget == OfMatchConditions {
+		of = MatchConditionBudget
+	}
+	r.decision.Cost += min(units, of)
 	if r.engine.metered {
-		of := int64(Budget)
-		if budget == OfMatchConditions {
-			of = MatchConditionBudget
-		}
 		r.decision.Spendings = append(r.decision.Spendings, Spending{Kind: in.hook.Kind, Phase: in.hook.phase, Policy: in.hook.Name,
 			Binding: in.binding.Name, Param: in.paramName(), Budget: budget, Units: units, Of: of})
 	}
+}
+
+// costExcess returns the outcome of what is not evaluated because of what the policies before have cost; nil if it may
+// be evaluated.
+func (r *run) costExcess() *eval.Outcome {
+	if r.engine.mostCost == 0 || r.decision.Cost <= r.engine.mostCost {
+		return nil
+	}
+	err := &CostError{r.decision.Cost, r.engine.mostCost}
+	return &eval.Outcome{Verdict: eval.Error, Message: err.Error(), Err: err}
 }
 
 // noteExcess says what an invocation took of the server that it would not get from celgate, or that it was not
@@ -259,8 +270,16 @@ func (r *run) clock() time.Time {
 	return time.Now()
 }
 
-// addTiming adds the time of an invocation to the decision.
-func (r *run) addTiming(in *invocation, start time.Time) {
+// A beginning is that of an invocation: when it is, and what those before it cost.
+type beginning struct {
+	at    time.Time
+	spent int64
+}
+
+func (r *run) beginning() beginning { return beginning{r.clock(), r.decision.Cost} }
+
+// addTiming adds the time and the cost of an invocation to the decision.
+func (r *run) addTiming(in *invocation, from beginning) {
 	if !r.engine.timed {
 		return
 	}
@@ -269,6 +288,6 @@ func (r *run) addTiming(in *invocation, start time.Time) {
 	}
 	r.decision.Timings = append(r.decision.Timings, Timing{
 		Kind: in.hook.Kind, Policy: in.hook.Name, Binding: in.binding.Name, Param: in.paramName(),
-		Elapsed: time.Since(start),
+		Elapsed: time.Since(from.at), Cost: r.decision.Cost - from.spent,
 	})
 }

@@ -34,7 +34,7 @@ func (r *run) validate() error {
 			continue
 		}
 		next(in.hook)
-		start := r.clock()
+		start := r.beginning()
 		ran, failed, err := r.validateOne(&in, &published)
 		if err != nil {
 			return err
@@ -72,6 +72,13 @@ func (r *run) validateOne(in *invocation, published *annotations) (ran, failed b
 
 // validateOn evaluates an invocation on the object in the version that it wants, as validateOne.
 func (r *run) validateOn(v *versioned, in *invocation, published *annotations) (ran, failed bool) {
+	if o := r.costExcess(); o != nil {
+		r.record(in, []eval.Outcome{*o})
+		if in.hook.FailurePolicy == policy.Fail {
+			r.violation(in, *o, in.binding.ActionsOnError(nil))
+		}
+		return false, true
+	}
 	inputs := r.values(in, v)
 	if in.hook.Kind == policy.Admission {
 		inputs.Type, inputs.Binding = r.engine.types.Type(v.kind), in.binding.Binding

@@ -67,9 +67,16 @@ func (e *Engine) WriteErrors(w compile.Written) field.ErrorList {
 		}
 	}
 	errs := w.Errors(e.envs, e.knowsStatic())
-	if len(errs) == 0 && w.Policy != nil {
-		errs = slices.Concat(e.typeErrors(w), sequence.Vacuous(e.envs, w.Policy), e.defaultParamErrors(w),
-			e.templateErrors(w.Policy))
+	switch {
+	case len(errs) > 0:
+	case w.Binding != nil:
+		errs = e.sizes.BindingErrors(w.Binding, w.OldBinding)
+		if w.Others != nil {
+			errs = append(errs, e.sizes.ManyBindings(w.Binding, w.OldBinding, w.Others)...)
+		}
+	default:
+		errs = slices.Concat(e.sizes.PolicyErrors(w.Policy, w.OldPolicy), e.typeErrors(w),
+			sequence.Vacuous(e.envs, w.Policy), e.defaultParamErrors(w), e.templateErrors(w.Policy))
 	}
 	return errs
 }

@@ -19,6 +19,9 @@ type Written struct {
 	// Unasked says that nobody is known to have asked whether the author of OldPolicy may read its params.
 	Unasked bool
 
+	// Others returns how many other bindings a policy has; nil: nobody counts them.
+	Others func(policy.Ref) int
+
 	// Named returns the policies that the name in a binding may stand for; nil: the engine's, or the cluster's.
 	Named func(context.Context, *policy.Binding) ([]*policy.Policy, error)
 }
