@@ -112,6 +112,16 @@ func (a *answer) resolveWritten(p *policy.Policy, b *policy.Binding) compile.Wri
 			w.Unasked = before != nil && !a.seal().Holds(old, before, nil)
 		}
 	}
+	if a.Bindings != nil && b != nil {
+		w.Others = func(ref policy.Ref) (n int) {
+			for _, other := range a.Bindings() {
+				if other.Names(ref) && other.Ref() != b.Ref() {
+					n++
+				}
+			}
+			return n
+		}
+	}
 	return w
 }
 

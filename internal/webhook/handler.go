@@ -62,6 +62,9 @@ type Handler struct {
 	// knows.
 	Named func(context.Context, *policy.Binding) ([]*policy.Policy, error)
 
+	// Bindings returns the bindings in force, which count where a policy may have only some; nil: nobody counts.
+	Bindings func() []*policy.Binding
+
 	// AllowSecretParams lets policies of celgate's own kinds have Secrets as params.
 	AllowSecretParams bool
 

@@ -57,7 +57,8 @@ func (a *answer) decideElsewhere(ctx context.Context, p *place, decide decider) 
 }
 
 // evaluateIn decides and ends the place. It reports false if the request was abandoned before.
-func (a *answer) evaluateIn(ctx context.Context, p *place, decide decider) (d *celgate.Decision, err error, first bool) {
+func (a *answer) evaluateIn(ctx context.Context, p *place, decide decider) (d *celgate.Decision, err error,
+	first bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			d, err = nil, a.logPanic(ctx, v)
