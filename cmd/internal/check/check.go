@@ -102,6 +102,8 @@ type Input struct {
 	// State are objects that exist in the cluster, such as params, as they are written; those that are not here may
 	// exist too.
 	State []map[string]any
+
+	Sizes policy.Limits // of a webhook; the zero value: it has none
 }
 
 // Run returns what the analyzers find, in the order of files and lines. The error is of an input for which nothing can

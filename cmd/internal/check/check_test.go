@@ -13,6 +13,7 @@ import (
 
 	"github.com/celgate/celgate/cmd/internal/check"
 	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/schema/builtin"
 )
@@ -33,6 +34,9 @@ func run(t testing.TB, paths ...string) []check.Diagnostic {
 		t.Error(err)
 	}
 	in := check.Input{Set: &bundle.Set, KubeVersion: "1.37"}
+	if slices.Contains(paths, "testdata/limits.yaml") {
+		in.Sizes = policy.Limits{Bindings: 1, Rules: 2, Validations: 1, Mutations: 1}
+	}
 	if in.Types, err = custom(types, manifest.Trees(bundle.Definitions())); err != nil {
 		t.Fatal(err)
 	}

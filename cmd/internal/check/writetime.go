@@ -33,6 +33,36 @@ reason. A line without a reason is not honoured: who reads the policy next could
 		After:  "annotations:\n  celgate.dev/ignore: \"CG301: deletions never reach this resource\"",
 		run:    ignoreLines,
 	},
+	{
+		Code: "CG003", Name: "over-a-limit", Severity: Error,
+		Title: "celgate serve with these limits would not store the policy or binding",
+		Text: `celgate serve ` + "`--limits`" + ` bounds how many bindings a policy may have, and how long the lists of policies and bindings may be; API servers
+do not. This is checked with ` + "`celgate check --limits`" + ` and the same limits. Of too many bindings the last ones by their names are reported.`,
+		Before: "# celgate check --limits validations=1\nvalidations:\n- expression: object.spec.replicas > 0\n- expression: object.spec.replicas < 10",
+		After:  "validations:\n- expression: object.spec.replicas > 0 && object.spec.replicas < 10",
+		run:    checkLimits,
+	},
+}
+
+func checkLimits(p *pass) {
+	for _, f := range p.facts {
+		for _, err := range p.Sizes.PolicyErrors(f.Policy, nil) {
+			p.report(Diagnostic{Message: err.ErrorBody(), Ref: f.Ref(), Field: err.Field, Position: f.Locate(err)})
+		}
+	}
+	named := map[policy.Ref]int{}
+	bindings := slices.SortedStableFunc(slices.Values(p.Set.Bindings),
+		func(a, b *policy.Binding) int { return strings.Compare(a.Name, b.Name) })
+	for _, b := range bindings {
+		errs := append(p.Sizes.BindingErrors(b, nil),
+			p.Sizes.ManyBindings(b, nil, func(ref policy.Ref) int { return named[ref] })...)
+		for _, err := range errs {
+			p.report(Diagnostic{Message: err.ErrorBody(), Ref: b.Ref(), Field: err.Field, Position: b.Locate(err)})
+		}
+		for _, ref := range b.PolicyRefs() {
+			named[ref]++
+		}
+	}
 }
 
 func checkRefusal(p *pass) {

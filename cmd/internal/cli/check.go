@@ -28,6 +28,7 @@ type checking struct {
 	explain      string
 	fix, measure bool
 	order        bool
+	sizes        policy.Limits
 }
 
 func newCheck(c *console) *cobra.Command {
@@ -73,6 +74,8 @@ when the policies could not be read.`,
 		f.BoolVar(&k.fix, "fix", false, "fix the files where the fix is certain, and print each change")
 		f.BoolVar(&k.measure, "measure", false,
 			"show costs beside budgets, estimated and observed, and the oldest\nKubernetes that each policy works on")
+		f.Var(&sizes{of: &k.sizes}, "limits",
+			"`NAME=NUMBER,...` report policies beyond limits of celgate serve: the most\nof bindings-per-policy, rules, validations and mutations")
 		f.BoolVar(&k.order, "order", false,
 			"show in which order the mutating policies run, what each reads and writes,\nand why; as text or json")
 		f.StringVar(&k.explain, "explain", "", "`CODE` say what a check is about, with an example")
@@ -129,7 +132,8 @@ func (k *checking) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	input := check.Input{Set: &w.set, Types: w.types, KubeVersion: minorOrNewest(k.kubeVersion), State: state}
+	input := check.Input{Set: &w.set, Types: w.types, KubeVersion: minorOrNewest(k.kubeVersion), State: state,
+		Sizes: k.sizes}
 	if k.order {
 		return k.writeOrder(w)
 	}

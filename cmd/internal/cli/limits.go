@@ -2,9 +2,14 @@ package cli
 
 import (
 	"errors"
+	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/celgate/celgate/policy"
 )
 
 // limitFlag adds the flag that bounds the memory of one evaluation.
@@ -48,3 +53,48 @@ func (m *memory) String() string {
 
 // Type is a placeholder, which the help replaces.
 func (m *memory) Type() string { return "bytes" }
+
+// sizes are limits of policies as a flag.
+type sizes struct {
+	of   *policy.Limits
+	cost *int64 // of a request; nil: it is none of the flag
+	text []string
+}
+
+// Set parses some limits: NAME=NUMBER,...
+func (s *sizes) Set(text string) error {
+	for each := range strings.SplitSeq(text, ",") {
+		name, number, _ := strings.Cut(strings.TrimSpace(each), "=")
+		n, err := strconv.ParseInt(number, 10, 64)
+		if err != nil || n <= 0 {
+			return fmt.Errorf("%q is not NAME=NUMBER, with a number above 0", each)
+		}
+		size := map[string]*int{"bindings-per-policy": &s.of.Bindings, "rules": &s.of.Rules,
+			"validations": &s.of.Validations, "mutations": &s.of.Mutations}[name]
+		switch {
+		case size != nil && n <= 1<<31-1:
+			*size = int(n)
+		case size != nil:
+			return fmt.Errorf("%d is too large a number of %s", n, name)
+		case name == "cost-per-request" && s.cost != nil:
+			*s.cost = n
+		default:
+			return fmt.Errorf("there is no limit %q: it is %s", name, strings.Join(s.names(), ", "))
+		}
+		s.text = append(s.text, name+"="+number)
+	}
+	return nil
+}
+
+func (s *sizes) names() []string {
+	names := []string{"bindings-per-policy", "rules", "validations", "mutations"}
+	if s.cost != nil {
+		names = append(names, "cost-per-request")
+	}
+	return names
+}
+
+func (s *sizes) String() string { return strings.Join(s.text, ",") }
+
+// Type is a placeholder, which the help replaces.
+func (s *sizes) Type() string { return "limits" }
