@@ -61,8 +61,11 @@ func (t *textWriter) explain(e Explanation) {
 		t.block(block{label: "exempt", style: dim,
 			message: "the API server asks no policy about " + e.Request.Resource.Resource + " of " + e.Request.Resource.Group})
 	}
-	second := false
+	second, evaluated := false, 0
 	for _, one := range storyOf(e.Events) {
+		if len(one.outcomes) > 0 {
+			evaluated++
+		}
 		if one.second && !second {
 			second = true
 			t.writeGap()
@@ -78,6 +81,9 @@ func (t *textWriter) explain(e Explanation) {
 	}
 	t.writeGap()
 	t.writeEnding(e)
+	if evaluated > 1 {
+		t.block(block{label: "cost", style: dim, message: thousands(e.Decision.Cost) + " CEL cost units in all"})
+	}
 }
 
 // unbound are the policies that no binding puts in force.

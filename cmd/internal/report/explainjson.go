@@ -19,6 +19,7 @@ type jsonExplanation struct {
 	Status   *metav1.Status `json:"status,omitempty"`
 	Warnings []string       `json:"warnings,omitempty"`
 	Policies []jsonStory    `json:"policies"`
+	Cost     int64          `json:"cost"` // of all policies
 	Changes  []jsonChanged  `json:"changes,omitempty"`
 	Orders   []jsonOrder    `json:"otherOrders,omitempty"`
 	Notes    []jsonNote     `json:"notes,omitempty"`
@@ -141,6 +142,7 @@ func explainJSON(w io.Writer, all []Explanation, o Options) error {
 		item := jsonExplanation{
 			Request: itemOf(e.Request, e.Decision).Request, Allowed: e.Decision.Allowed, Status: e.Decision.Status,
 			Warnings: e.Decision.WarningTexts(), Policies: []jsonStory{}, Events: []jsonEvent{},
+			Cost: e.Decision.Cost,
 		}
 		if e.Decision.Status != nil {
 			item.Message = e.Decision.Status.Message

@@ -45,6 +45,7 @@ type jsonItem struct {
 	Mutated   bool           `json:"mutated"`
 	Object    map[string]any `json:"object"`
 	Outcomes  []jsonOutcome  `json:"outcomes"`
+	Cost      int64          `json:"cost"` // of all policies
 	Notes     []jsonNote     `json:"notes"`
 	Replay    *jsonReplay    `json:"replay,omitempty"`
 }
@@ -296,6 +297,7 @@ func itemOf(r *celgate.Request, d *celgate.Decision) jsonItem {
 		Mutated:  d.Mutated,
 		Object:   d.Object,
 		Outcomes: make([]jsonOutcome, 0, len(d.Outcomes)),
+		Cost:     d.Cost,
 		Notes:    make([]jsonNote, 0, len(d.Notes)),
 	}
 	if it.Response.AuditAnnotations == nil {
