@@ -119,6 +119,8 @@ func (s *serving) flags(cmd *cobra.Command) {
 		f.StringVar(&s.context, "context", "", "`NAME` a context of the kubeconfig")
 		f.BoolVar(&s.AllowSecretParams, "allow-secret-params", false,
 			"accept policies whose params are Secrets: whoever may write such policies\ncan then read the Secrets")
+		f.Var(&sizes{of: &s.Sizes, cost: &s.RequestCost}, "limits",
+			"`NAME=NUMBER,...` the most of bindings-per-policy, rules (of each list that\nmatches), validations and mutations of a policy that is written, and of CEL\nunits of cost-per-request (default: no limit)")
 		f.BoolVar(&s.Shadow, "shadow", false,
 			"evaluate but never act: count and log what policies would do to requests\nthat the API server has let through")
 		f.StringArrayVar(&s.beside, "shadow-webhook", nil,

@@ -384,7 +384,7 @@ func (f *folder) storeObjects(types *schema.Registry) ([]map[string]any, error) 
 func (l *loader) compile(f *folder, set *policy.Set, sources []kube.Source, options celgate.Options) error {
 	start := time.Now()
 	options.Limits = celgate.ServedLimits()
-	options.Limits.Pool = l.memory
+	options.Limits.Pool, options.Limits.Cost, options.Sizes = l.memory, l.RequestCost, l.Sizes
 	l.noteMoved(set)
 	replace, rejected, err := l.compileAll(set, options)
 	if err != nil {

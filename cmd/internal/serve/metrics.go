@@ -2,6 +2,7 @@ package serve
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -39,13 +40,17 @@ type metrics struct {
 	set         func() *policy.Set // in force
 	known, gone map[named]bool     // what may have series, and what was removed last
 
-	slowest slowest
+	costs              *prometheus.HistogramVec
+	slowest, costliest peak
 }
 
 func newMetrics(l *loader) *metrics {
 	m := &metrics{registry: prometheus.NewRegistry(), checks: map[policy.Kind]*prometheus.CounterVec{},
 		times: map[policy.Kind]*prometheus.HistogramVec{}, mutations: map[policy.Kind]*prometheus.CounterVec{},
-		set: l.currentSet}
+		set:       l.currentSet,
+		slowest:   peak{of: func(t *celgate.Timing) int64 { return int64(t.Elapsed) }},
+		costliest: peak{of: func(t *celgate.Timing) int64 { return t.Cost }},
+	}
 	m.addChecks()
 	m.answers = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "celgate", Subsystem: "webhook", Name: "requests_total",
@@ -55,6 +60,11 @@ func newMetrics(l *loader) *metrics {
 		Namespace: "celgate", Subsystem: "webhook", Name: "request_duration_seconds",
 		Help:    "Time from the first byte of a request to its answer, by phase.",
 		Buckets: []float64{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1, 5, 10},
+	}, []string{"phase"})
+	m.costs = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: "celgate", Subsystem: "webhook", Name: "request_cost_units",
+		Help:    "CEL cost units of all policies for one request, by phase; --limits cost-per-request bounds it.",
+		Buckets: []float64{100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 50_000_000, 100_000_000},
 	}, []string{"phase"})
 	m.addLoads()
 	m.leader = prometheus.NewGauge(prometheus.GaugeOpts{
@@ -67,7 +77,7 @@ func newMetrics(l *loader) *metrics {
 	if l.RuleMetrics {
 		m.rules = newRuleMetrics(m.registry)
 	}
-	m.registry.MustRegister(m.definitions, m.bindings, m.shadow, m.answers, m.duration,
+	m.registry.MustRegister(m.definitions, m.bindings, m.shadow, m.answers, m.duration, m.costs,
 		m.loads, m.loading, m.compiling, m.loaded, m.policies,
 		m.leader, readyGauge(l), failingGauge(l), trouble{l, m}, m.attempted,
 		collectors.NewGoCollector(),
@@ -185,11 +195,15 @@ var (
 	slowestPolicy = prometheus.NewDesc("celgate_policy_slowest_seconds",
 		"The longest time of a policy with a binding and a param in one request, of the last five to ten minutes.",
 		[]string{"kind", "policy"}, nil)
+	costliestPolicy = prometheus.NewDesc("celgate_policy_costliest_units",
+		"The highest cost, in CEL units, of a policy with a binding and a param in one request, of the last five to ten minutes.",
+		[]string{"kind", "policy"}, nil)
 )
 
 // Describe is that of prometheus.Collector.
 func (t trouble) Describe(all chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{inFlightRequests, longestRequest, inFlightBytes, slowestPolicy} {
+	for _, desc := range []*prometheus.Desc{inFlightRequests, longestRequest, inFlightBytes, slowestPolicy,
+		costliestPolicy} {
 		all <- desc
 	}
 }
@@ -200,8 +214,13 @@ func (t trouble) Collect(all chan<- prometheus.Metric) {
 	all <- prometheus.MustNewConstMetric(inFlightRequests, prometheus.GaugeValue, float64(n))
 	all <- prometheus.MustNewConstMetric(longestRequest, prometheus.GaugeValue, longest.Seconds())
 	all <- prometheus.MustNewConstMetric(inFlightBytes, prometheus.GaugeValue, float64(t.l.inFlight.Bytes()))
-	if kind, name, took := t.m.slowest.get(); took > 0 {
-		all <- prometheus.MustNewConstMetric(slowestPolicy, prometheus.GaugeValue, took.Seconds(), string(kind), name)
+	if top := t.m.slowest.get(); top.Elapsed > 0 {
+		all <- prometheus.MustNewConstMetric(slowestPolicy, prometheus.GaugeValue, top.Elapsed.Seconds(),
+			string(top.Kind), top.Policy)
+	}
+	if top := t.m.costliest.get(); top.Cost > 0 {
+		all <- prometheus.MustNewConstMetric(costliestPolicy, prometheus.GaugeValue, float64(top.Cost),
+			string(top.Kind), top.Policy)
 	}
 }
 
@@ -308,12 +327,11 @@ func (m *metrics) observe(o webhook.Observation) {
 	}
 	if o.Decision != nil {
 		m.slowest.add(o.Decision.Timings)
-		times := map[check]time.Duration{} // without errorType and action
-		for _, t := range o.Decision.Timings {
-			times[check{kind: t.Kind, policy: t.Policy, binding: t.Binding}] += t.Elapsed
-		}
-		for c := range checks(o.Decision) {
-			labels := []string{c.policy, c.binding, c.errorType}
+		m.costliest.add(o.Decision.Timings)
+		m.costs.WithLabelValues(string(o.Phase)).Observe(float64(o.Decision.Cost))
+		var labels []string
+		for _, c := range checks(o.Decision) {
+			labels = append(labels[:0], c.policy, c.binding, c.errorType)
 			if c.kind != policy.Mutating {
 				labels = append(labels, c.action)
 			}
@@ -321,7 +339,7 @@ func (m *metrics) observe(o webhook.Observation) {
 				labels = append(labels, string(c.phase))
 			}
 			m.checks[c.kind].WithLabelValues(labels...).Inc()
-			if took, ok := times[check{kind: c.kind, policy: c.policy, binding: c.binding}]; ok {
+			if took, ok := timeOf(c, o.Decision.Timings); ok {
 				m.times[c.kind].WithLabelValues(labels...).Observe(took.Seconds())
 			}
 		}
@@ -343,37 +361,51 @@ type check struct {
 
 const noError = "no_error"
 
-// checks are the distinct ones of a decision: what was done about violations, and allow for those without any.
-func checks(d *celgate.Decision) map[check]bool {
-	all := map[check]bool{}
-	violated := map[check]bool{} // without errorType and action
-	for _, v := range d.Violations {
-		c := check{kind: v.Kind, policy: v.Policy, binding: v.Binding}
-		violated[c] = true
-		c.phase = phaseOf(v.Kind, v.Phase)
+// isOf reports that a check is of a policy with a binding.
+func (c *check) isOf(kind policy.Kind, name, binding string) bool {
+	return c.policy == name && c.binding == binding && c.kind == kind
+}
+
+// timeOf sums up the times of all params and passes.
+func timeOf(c check, all []celgate.Timing) (took time.Duration, known bool) {
+	for i := range all {
+		if t := &all[i]; c.isOf(t.Kind, t.Policy, t.Binding) {
+			took, known = took+t.Elapsed, true
+		}
+	}
+	return took, known
+}
+
+// checks are the distinct ones of a decision: what was done about violations, and allow for those without any. They are
+// so few that no map of them would be faster.
+func checks(d *celgate.Decision) []check {
+	all := make([]check, 0, len(d.Timings)+len(d.Violations))
+	for i := range d.Violations {
+		v := &d.Violations[i]
+		c := check{kind: v.Kind, policy: v.Policy, binding: v.Binding, phase: phaseOf(v.Kind, v.Phase)}
 		// As on the server, a validation that does not hold is an error, too; its message is the author's.
 		if c.errorType = invalidError; v.IsError {
 			c.errorType = errorType(v.Err)
 		}
 		for _, action := range v.Actions {
-			c.action = strings.ToLower(string(action))
-			all[c] = true
+			if c.action = strings.ToLower(string(action)); !slices.Contains(all, c) {
+				all = append(all, c)
+			}
 		}
 	}
-	passed := map[check]string{} // to the worst type of error, that failurePolicy Ignore let pass
-	for _, o := range d.Outcomes {
-		c := check{kind: o.Kind, policy: o.Policy, binding: o.Binding}
-		if violated[c] {
-			continue
+	denied := len(all) // and from there on those that pass, with the last error that failurePolicy Ignore let pass
+	for i := range d.Outcomes {
+		o := &d.Outcomes[i]
+		known := slices.IndexFunc(all, func(c check) bool { return c.isOf(o.Kind, o.Policy, o.Binding) })
+		switch failed := errorType(o.Err); {
+		case known < 0 && slices.ContainsFunc(d.Violations, func(v celgate.Violation) bool { // without actions
+			return v.Policy == o.Policy && v.Binding == o.Binding && v.Kind == o.Kind
+		}):
+		case known < 0:
+			all = append(all, check{o.Kind, phaseOf(o.Kind, o.Phase), o.Policy, o.Binding, failed, "allow"})
+		case known >= denied && failed != noError:
+			all[known].errorType = failed
 		}
-		c.phase = phaseOf(o.Kind, o.Phase)
-		if t := errorType(o.Err); passed[c] == "" || t != noError {
-			passed[c] = t
-		}
-	}
-	for c, t := range passed {
-		c.errorType, c.action = t, "allow"
-		all[c] = true
 	}
 	return all
 }
@@ -395,11 +427,12 @@ const (
 // errorType is the server's word for an error: out of budget are expressions that together cost too much; one that does
 // so alone is as any other error.
 func errorType(err error) string {
+	if err == nil {
+		return noError
+	}
 	var compile *celgate.CompileError
 	var one *celgate.ExpressionError
 	switch {
-	case err == nil:
-		return noError
 	case errors.As(err, &compile):
 		return compileError
 	case errors.Is(err, celgate.ErrBudget) && !errors.As(err, &one):

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,27 +18,9 @@ type mutationResult struct {
 
 // mutationResults are those of a decision, in the order of evaluation; set has the names of mutations.
 func mutationResults(d *celgate.Decision, set *policy.Set) []mutationResult {
-	type invocation struct {
-		kind                   policy.Kind
-		policy, binding, param string
-		mutation               int
-	}
-	changed := map[invocation]string{}
-	note := func(changes []celgate.Change, result string) {
-		for _, c := range changes {
-			indexes := c.Mutations
-			if indexes == nil {
-				indexes = []int{0}
-			}
-			for _, i := range indexes {
-				changed[invocation{c.Kind, c.Policy, c.Binding, c.Param, i}] = result
-			}
-		}
-	}
-	note(d.DryRun, "would_change")
-	note(d.Changes, "changed")
 	var all []mutationResult
-	for _, o := range d.Outcomes {
+	for i := range d.Outcomes {
+		o := &d.Outcomes[i]
 		index, of, ok := mutationOf(o)
 		if !ok {
 			continue
@@ -57,7 +40,12 @@ func mutationResults(d *celgate.Decision, set *policy.Set) []mutationResult {
 		case condition:
 			continue // the mutation itself follows
 		default:
-			if result = changed[invocation{o.Kind, o.Policy, o.Binding, o.Param, index}]; result == "" {
+			switch {
+			case changes(d.Changes, o, index):
+				result = "changed"
+			case changes(d.DryRun, o, index):
+				result = "would_change"
+			default:
 				result = "evaluated"
 			}
 		}
@@ -66,9 +54,17 @@ func mutationResults(d *celgate.Decision, set *policy.Set) []mutationResult {
 	return all
 }
 
+// changes reports whether a mutation, which an outcome is about, is one of those that changed something.
+func changes(all []celgate.Change, o *celgate.Outcome, index int) bool {
+	return slices.ContainsFunc(all, func(c celgate.Change) bool {
+		return c.Policy == o.Policy && c.Binding == o.Binding && c.Param == o.Param && c.Kind == o.Kind &&
+			(c.Mutations == nil && index == 0 || slices.Contains(c.Mutations, index))
+	})
+}
+
 // dialectPolicy returns the policy of an outcome, of which mutations may have names and conditions; nil for one of the
 // released kinds, whose mutations have none.
-func dialectPolicy(set *policy.Set, o celgate.Outcome) *policy.Policy {
+func dialectPolicy(set *policy.Set, o *celgate.Outcome) *policy.Policy {
 	if o.Kind != policy.Admission {
 		return nil
 	}
@@ -85,7 +81,7 @@ func nameOfMutation(p *policy.Policy, index int) string {
 }
 
 // mutationOf returns the index of the mutation that an outcome is about, and which of its expressions.
-func mutationOf(o celgate.Outcome) (index int, of string, ok bool) {
+func mutationOf(o *celgate.Outcome) (index int, of string, ok bool) {
 	if o.Phase != policy.PhaseMutation {
 		return 0, "", false
 	}

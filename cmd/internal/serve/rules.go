@@ -61,7 +61,8 @@ func (r *ruleMetrics) all() []series {
 
 // observe counts the expressions of a decision; set has the names of match conditions and mutations.
 func (r *ruleMetrics) observe(d *celgate.Decision, set *policy.Set) {
-	for _, o := range d.Outcomes {
+	for i := range d.Outcomes {
+		o := &d.Outcomes[i]
 		kind := string(o.Kind)
 		switch list, index, member := partOf(o.Field); list {
 		case "validations":
@@ -85,7 +86,7 @@ func (r *ruleMetrics) observe(d *celgate.Decision, set *policy.Set) {
 	}
 	for _, s := range d.Spendings {
 		if s.Budget == celgate.OfMatchConditions && s.Units > s.Of {
-			o := celgate.Outcome{Kind: s.Kind, Phase: s.Phase, Policy: s.Policy, Verdict: celgate.Error}
+			o := &celgate.Outcome{Kind: s.Kind, Phase: s.Phase, Policy: s.Policy, Verdict: celgate.Error}
 			r.condition(o, "*")
 		}
 		r.budgets.WithLabelValues(string(s.Kind), s.Policy, budgetNames[s.Budget]).
@@ -109,7 +110,7 @@ var budgetNames = map[string]string{
 }
 
 // condition counts a match condition.
-func (r *ruleMetrics) condition(o celgate.Outcome, name string) {
+func (r *ruleMetrics) condition(o *celgate.Outcome, name string) {
 	result := "true"
 	switch o.Verdict {
 	case celgate.Skip:

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/celgate/celgate"
-	"github.com/celgate/celgate/policy"
 )
 
 // running are the requests that are being answered.
@@ -64,43 +63,45 @@ func (r *running) summarize() (n int, longest time.Duration) {
 	return len(r.since), longest
 }
 
-// slowTime is how long the slowest evaluation is remembered, and up to as long again.
-const slowTime = 5 * time.Minute
+// peakTime is how long the most of something is remembered, and up to as long again.
+const peakTime = 5 * time.Minute
 
-// slowest remembers the evaluation that took longest of late.
-type slowest struct {
+// A peak remembers the invocation that had most of something of late.
+type peak struct {
+	of func(*celgate.Timing) int64
+
 	mu       sync.Mutex
 	from     time.Time // of the present time
 	now, was celgate.Timing
 }
 
-func (s *slowest) add(all []celgate.Timing) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.turn()
-	for _, t := range all {
-		if t.Elapsed > s.now.Elapsed {
-			s.now = t
+func (p *peak) add(all []celgate.Timing) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.turn()
+	for i := range all {
+		if p.of(&all[i]) > p.of(&p.now) {
+			p.now = all[i]
 		}
 	}
 }
 
-func (s *slowest) turn() {
-	switch since := time.Since(s.from); {
-	case since > 2*slowTime:
-		s.now, s.was, s.from = celgate.Timing{}, celgate.Timing{}, time.Now()
-	case since > slowTime:
-		s.now, s.was, s.from = celgate.Timing{}, s.now, time.Now()
+func (p *peak) turn() {
+	switch since := time.Since(p.from); {
+	case since > 2*peakTime:
+		p.now, p.was, p.from = celgate.Timing{}, celgate.Timing{}, time.Now()
+	case since > peakTime:
+		p.now, p.was, p.from = celgate.Timing{}, p.now, time.Now()
 	}
 }
 
-func (s *slowest) get() (kind policy.Kind, name string, took time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.turn()
-	t := s.now
-	if s.was.Elapsed > t.Elapsed {
-		t = s.was
+// get returns the invocation; the zero value: none.
+func (p *peak) get() celgate.Timing {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.turn()
+	if p.of(&p.was) > p.of(&p.now) {
+		return p.was
 	}
-	return t.Kind, t.Policy, t.Elapsed
+	return p.now
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/cmd/internal/kube"
 	"github.com/celgate/celgate/internal/webhook"
+	"github.com/celgate/celgate/policy"
 )
 
 // Options say what to serve.
@@ -55,6 +56,11 @@ type Options struct {
 
 	// Elect calls lead while this replica is the one that writes; nil: it is the only one.
 	Elect func(ctx context.Context, r Replica, lead func(context.Context)) error
+
+	// Sizes are how large policies may be that are written, and RequestCost what the policies of one call of the webhook
+	// may cost together, in CEL cost units; 0: any number.
+	Sizes       policy.Limits
+	RequestCost int64
 
 	// AllowSecretParams lets policies have Secrets as params.
 	AllowSecretParams bool
@@ -181,6 +187,7 @@ func (l *loader) reviews(callers *gatekeeper) *http.ServeMux {
 		handler := &webhook.Handler{Engine: e.Engine, Shadow: l.Shadow, Log: l.Log, InFlight: l.inFlight,
 			Evaluations: l.evaluations, Observe: l.observe,
 			Again: &webhook.Again{}, Beside: l.Beside, Seal: l.seal.Load, Named: l.findPolicies,
+			Bindings:          func() []*policy.Binding { return l.currentSet().Bindings },
 			AllowSecretParams: l.AllowSecretParams}
 		mux.Handle(prefix+"/", l.running.count(callers.guard(http.StripPrefix(prefix, handler))))
 	}
