@@ -65,11 +65,13 @@ type Engine struct {
 	minor    string
 	standsIn bool // WithoutQuirks
 	compiled map[*policy.Policy]compiledPolicy
+	shared   libraries
 	index    *hookIndex
 	merger   *merge.Merger
 	envs     *celenv.Set
 	policies map[policy.Ref]*policy.Policy // all that are valid, in force or not
 	rejected []Rejection
+	failing  []Rejection
 	watched  *watchedPolicies
 	arranged *arrangement // of the policies in force
 	customs  *registry.Customs
@@ -79,7 +81,7 @@ type Engine struct {
 // knowsStatic reports that the server reads static policies from files, and keeps their names for them.
 func (e *Engine) knowsStatic() bool { return e.standsIn || quirks.ReleaseOf(e.minor).Static }
 
-// A Rejection is a policy or binding that the server would refuse to store. It takes no part in decisions.
+// A Rejection is a policy, a binding or a library that the server would refuse to store. It takes no part in decisions.
 type Rejection struct {
 	APIVersion string
 	policy.Ref
@@ -87,13 +89,21 @@ type Rejection struct {
 	Position policy.Position
 }
 
-// Rejections returns the policies and bindings that the server would refuse.
+// Rejections returns the policies, bindings and libraries that the server would refuse.
 func (e *Engine) Rejections() []Rejection { return e.rejected }
+
+// libraries are what an engine knows of those that policies import.
+type libraries struct {
+	linker policy.Linker
+	all    []*policy.Library                   // linked
+	errs   map[*policy.Library]field.ErrorList // of those that were checked, why they are none
+}
 
 // A compiledPolicy is what became of one policy.
 type compiledPolicy struct {
 	*compile.Program                 // nil without bindings
 	refused          field.ErrorList // why the server would not store it
+	fails            field.ErrorList // why it is an error for every request: what it imports is not there, or is not valid
 	mentions         quirks.Mention
 	err              error
 }

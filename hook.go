@@ -24,7 +24,7 @@ type hook struct {
 	criteria *match.Criteria
 	param    *schema.Resource   // nil without paramKind
 	defaults map[string]any     // of a policy with default params: these, as the server would hold them
-	err      error              // a paramKind that does not exist, or default params that are none
+	err      error              // a library or a paramKind that does not exist, or default params that are none
 	bindings []*compiledBinding // sorted by name
 	mentions quirks.Mention
 

@@ -32,6 +32,7 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	set = e.link(set, opts.Before)
 	if err := e.staticKnown(set); err != nil {
 		return nil, err
 	}
@@ -137,7 +138,7 @@ func (e *Engine) compile(policies []*policy.Policy, bindings map[policy.Ref][]*c
 		c, checked := before.compiledOf(p, e.minor)
 		if !checked {
 			if p.Stored {
-				c.refused = e.storedErrors(p)
+				c.refused, c.fails = e.storedErrors(p)
 			} else {
 				c.refused = e.WriteErrors(compile.Written{Policy: p})
 			}
@@ -176,13 +177,17 @@ func (e *Engine) enforce(p *policy.Policy, bindings []*compiledBinding) error {
 		return nil
 	}
 	e.policies[p.Ref()] = p
+	if len(c.fails) > 0 {
+		e.failing = append(e.failing, Rejection{p.APIVersion, p.Ref(), p.Ref().Invalid(c.fails), p.Position})
+	}
 	if len(bindings) == 0 {
 		return nil
 	}
 	if c.err != nil {
 		return fmt.Errorf("policy %s: %w", p.Name, c.err)
 	}
-	h := hook{Program: c.Program, criteria: match.Compile(p.MatchConstraints), bindings: bindings, mentions: c.mentions}
+	h := hook{Program: c.Program, criteria: match.Compile(p.MatchConstraints), bindings: bindings, mentions: c.mentions,
+		err: c.fails.ToAggregate()}
 	if p.ParamKind != nil {
 		gv, err := parseGroupVersion(p.ParamKind.APIVersion)
 		if err != nil {
@@ -292,7 +297,7 @@ func sortedByName[T any](items []T, name func(T) string) []T {
 func textOf(p *policy.Policy) string {
 	var text strings.Builder
 	for x := range p.Expressions() {
-		text.WriteString(x.Src + "\n")
+		text.WriteString(x.Code() + "\n")
 	}
 	return text.String()
 }

@@ -62,6 +62,7 @@ func (e *Engine) policyRefusal(ctx context.Context, req *Request) error {
 // binding. An UPDATE may keep what it had (pkg/apis/admissionregistration/validation/validation.go v1.37.2).
 func (e *Engine) WriteErrors(w compile.Written) field.ErrorList {
 	if w.Policy != nil {
+		w.Policy = e.linked(w.Policy)
 		if errs := e.slowPatterns(w.Policy); len(errs) > 0 {
 			return errs
 		}
@@ -75,6 +76,9 @@ func (e *Engine) WriteErrors(w compile.Written) field.ErrorList {
 			errs = append(errs, e.sizes.ManyBindings(w.Binding, w.OldBinding, w.Others)...)
 		}
 	default:
+		if errs = e.importErrors(w.Policy); len(errs) > 0 {
+			break
+		}
 		errs = slices.Concat(e.sizes.PolicyErrors(w.Policy, w.OldPolicy), e.typeErrors(w),
 			sequence.Vacuous(e.envs, w.Policy), e.defaultParamErrors(w), e.templateErrors(w.Policy))
 	}
@@ -112,19 +116,26 @@ func (e *Engine) typeErrors(w compile.Written) (errs field.ErrorList) {
 	return errs
 }
 
-// storedErrors returns why a policy that a cluster has stored is not a policy. Its server has let it in, so what its
+// storedErrors returns why a policy that a cluster has stored is not a policy, or why it is one that fails: it was one
+// when it was written, and a library has changed since, or is gone. Its server has let it in, so what its
 // expressions may use is not asked: one that does not compile fails when it is evaluated, as on the server. In the
 // place of a server nobody may have looked at what was stored, so the expressions of a policy have to compile there.
-func (e *Engine) storedErrors(p *policy.Policy) field.ErrorList {
-	if !e.standsIn {
-		return policy.ValidatePolicyUpdate(p, nil, nil)
+func (e *Engine) storedErrors(p *policy.Policy) (refused, fails field.ErrorList) {
+	wrong := policy.ValidatePolicyUpdate(p, nil, nil)
+	imports := e.importErrors(p)
+	if !e.standsIn || len(imports) > 0 {
+		return wrong.Filter(ofImports), imports
 	}
 	if errs := e.slowPatterns(p); len(errs) > 0 {
-		return errs
+		return errs, nil
 	}
 	checker := compile.NewStoredChecker(e.envs, p)
 	defer checker.Close()
-	return policy.ValidatePolicyUpdate(p, nil, checker.Compile)
+	errs := policy.ValidatePolicyUpdate(p, nil, checker.Compile)
+	if len(wrong) == 0 && len(p.Imports) > 0 {
+		return nil, errs
+	}
+	return errs, nil
 }
 
 // patternTime is how long the regular expressions of one policy may take to be read where celgate stands in for the
@@ -138,7 +149,7 @@ func (e *Engine) slowPatterns(p *policy.Policy) field.ErrorList {
 	}
 	var took time.Duration
 	for x := range p.Expressions() {
-		took += bound.Time(bound.FoldingSteps(x.Src))
+		took += bound.Time(bound.FoldingSteps(x.Code()))
 		if took > patternTime {
 			return field.ErrorList{{Type: field.ErrorTypeForbidden, Field: x.Field, Detail: fmt.Sprintf(
 				"the regular expressions of the policy take about %v or more to be read, more than the limit of %v",

@@ -49,6 +49,11 @@ var definitions = []definition{
 - {name: Message, type: string, priority: 1, jsonPath: ".status.conditions[?(@.type=='Ready')].message"}
 - {name: Age, type: date, jsonPath: .metadata.creationTimestamp}
 `},
+	{"AdmissionPolicyLibrary", "admissionpolicylibraries", "cgapl", []string{"validatingadmissionpolicies"}, `
+- {name: Imports, type: string, priority: 1, jsonPath: .spec.imports}
+- {name: Ready, type: string, jsonPath: ".status.conditions[?(@.type=='Ready')].status"}
+- {name: Age, type: date, jsonPath: .metadata.creationTimestamp}
+`},
 	{"AdmissionPolicyBinding", "admissionpolicybindings", "cgapb", []string{"validatingadmissionpolicybindings"}, `
 - {name: Policy, type: string, jsonPath: .spec.policyName}
 - {name: Policies, type: string, priority: 1, jsonPath: ".spec.policies[*].name"}

@@ -19,6 +19,7 @@ func Example() {
 	// Output:
 	// AdmissionPolicy
 	// AdmissionPolicyBinding
+	// AdmissionPolicyLibrary
 	// MutatingAdmissionPolicy
 	// MutatingAdmissionPolicyBinding
 	// NamespacedAdmissionPolicyBinding

@@ -9,7 +9,7 @@ import (
 
 // A Bundle is documents by what they are for.
 type Bundle struct {
-	Set     policy.Set  // policies and bindings, the first of each kind and name
+	Set     policy.Set  // policies, bindings and libraries, the first of each kind and name, linked
 	Objects []*Document // what else a cluster may hold, CustomResourceDefinitions too
 	Reviews []*Document // AdmissionReviews
 	Suites  []*Document // tests
@@ -32,20 +32,16 @@ func NewBundle(docs ...*Document) *Bundle {
 		case !policy.IsRecognised(d.Object):
 			b.Objects = append(b.Objects, d)
 		default:
-			p, bound, err := policy.FromObject(d.Object, d)
-			switch {
-			case err != nil:
+			o, err := policy.Read(d.Object, d)
+			if err != nil {
 				b.Problems = append(b.Problems,
 					Problem{Position: d.Position(), Message: err.Error(), Document: d, Err: err})
-			case p != nil:
-				given.Policies = append(given.Policies, p)
-			default:
-				given.Bindings = append(given.Bindings, bound)
 			}
+			given.Add(o)
 		}
 	}
-	var twice []*policy.DuplicateError
-	b.Set, twice = given.Deduplicate()
+	unique, twice := given.Deduplicate()
+	b.Set = *new(policy.Linker).Link(&unique)
 	for _, err := range twice {
 		b.Problems = append(b.Problems, Problem{
 			Position: err.Position, Message: err.Ref.String() + " is given twice",

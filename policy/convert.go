@@ -62,35 +62,88 @@ type Places interface {
 	Place(path string) Locator
 }
 
-// IsRecognised reports that obj is a policy or a binding of this package: a ValidatingAdmissionPolicy, a
-// MutatingAdmissionPolicy or a binding of one, in version v1, v1beta1 or v1alpha1, or in version v1 of [OwnGroup]; an
-// AdmissionPolicy or a binding of one in version [Dialect].
+// IsRecognised reports that obj is of a kind of this package: a ValidatingAdmissionPolicy, a MutatingAdmissionPolicy or a
+// binding of one, in version v1, v1beta1 or v1alpha1, or in version v1 of [OwnGroup]; an AdmissionPolicy, a binding of
+// one or an AdmissionPolicyLibrary in version [Dialect].
 func IsRecognised(obj map[string]any) bool {
 	obj = Native(obj)
 	kind, _ := obj["kind"].(string)
 	return newTyped(versionOf(obj), kind) != nil
 }
 
-// FromObject makes a policy or a binding of an object; on success exactly one of them is not nil. The server's
-// defaults are applied. The object is decoded strictly, as the server does for kubectl: an unknown field or a
-// value of a wrong type gives a [*DecodeError], which names all of them. The rules that the server applies to a
-// decoded object are not applied: see [ValidatePolicy] and [ValidateBinding].
+// An Object is what an object of the kinds of this package is: one of these is not nil.
+type Object struct {
+	Policy  *Policy
+	Binding *Binding
+	Library *Library
+}
+
+// Ref names the object.
+func (o Object) Ref() Ref {
+	switch {
+	case o.Policy != nil:
+		return o.Policy.Ref()
+	case o.Binding != nil:
+		return o.Binding.Ref()
+	case o.Library != nil:
+		return o.Library.Ref()
+	}
+	return Ref{}
+}
+
+// Store says of the object, which is new, that a cluster holds it: see [Policy.Stored].
+func (o Object) Store() {
+	switch {
+	case o.Policy != nil:
+		o.Policy.Stored = true
+	case o.Binding != nil:
+		o.Binding.Stored = true
+	case o.Library != nil:
+		o.Library.Stored = true
+	}
+}
+
+// Add adds an object to the set.
+func (s *Set) Add(o Object) {
+	switch {
+	case o.Policy != nil:
+		s.Policies = append(s.Policies, o.Policy)
+	case o.Binding != nil:
+		s.Bindings = append(s.Bindings, o.Binding)
+	case o.Library != nil:
+		s.Libraries = append(s.Libraries, o.Library)
+	}
+}
+
+// FromObject is [Read] for what is a policy or a binding: on success exactly one of them is not nil.
+func FromObject(obj map[string]any, places Places) (*Policy, *Binding, error) {
+	o, err := Read(obj, places)
+	if err == nil && o.Library != nil {
+		err = fmt.Errorf("%v %v is not an admission policy or binding", obj["apiVersion"], obj["kind"])
+	}
+	return o.Policy, o.Binding, err
+}
+
+// Read makes a policy, a binding or a library of an object. The server's defaults are applied. The object is decoded
+// strictly, as the server does for kubectl: an unknown field or a value of a wrong type gives a [*DecodeError], which
+// names all of them. The rules that the server applies to a decoded object are not applied: see [ValidatePolicy],
+// [ValidateBinding] and [ValidateLibrary].
 //
 // An object with metadata.generateName and no name gets a name, always the same for the same content.
 // Places may be nil. The object is neither changed nor kept.
-func FromObject(obj map[string]any, places Places) (*Policy, *Binding, error) {
+func Read(obj map[string]any, places Places) (Object, error) {
 	apiVersion, _ := obj["apiVersion"].(string)
 	obj = Native(obj)
 	version := versionOf(obj)
 	kind, _ := obj["kind"].(string)
 	into := newTyped(version, kind)
 	if into == nil {
-		return nil, nil, fmt.Errorf("%v %v is not an admission policy or binding", obj["apiVersion"], obj["kind"])
+		return Object{}, fmt.Errorf("%v %v is not an admission policy or binding", obj["apiVersion"], obj["kind"])
 	}
 	data, err := decode(obj, func() any { return newTyped(version, kind) }, places)
 	if err != nil {
 		err.Version, err.Kind = apiVersion[strings.LastIndexByte(apiVersion, '/')+1:], kind
-		return nil, nil, err
+		return Object{}, err
 	}
 	c := converter{apiVersion: apiVersion, version: version, places: places}
 	if version != Dialect {
@@ -98,32 +151,40 @@ func FromObject(obj map[string]any, places Places) (*Policy, *Binding, error) {
 		into = newTyped("v1", kind)
 	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, into); err != nil {
-		return nil, nil, fmt.Errorf("%s %s: %w", c.apiVersion, kind, err)
+		return Object{}, fmt.Errorf("%s %s: %w", c.apiVersion, kind, err)
 	}
-	switch in := into.(type) {
+	return c.object(into, data), nil
+}
+
+// object converts what was decoded of some bytes.
+func (c converter) object(decoded any, data []byte) Object {
+	switch in := decoded.(type) {
 	case *admissionv1.ValidatingAdmissionPolicy:
 		fillGeneratedName(&in.ObjectMeta, data)
-		return c.validating(in), nil, nil
+		return Object{Policy: c.validating(in)}
 	case *admissionv1.MutatingAdmissionPolicy:
 		fillGeneratedName(&in.ObjectMeta, data)
-		return c.mutating(in), nil, nil
+		return Object{Policy: c.mutating(in)}
 	case *admissionv1.ValidatingAdmissionPolicyBinding:
 		fillGeneratedName(&in.ObjectMeta, data)
-		return nil, c.validatingBinding(in), nil
+		return Object{Binding: c.validatingBinding(in)}
 	case *admissionv1.MutatingAdmissionPolicyBinding:
 		fillGeneratedName(&in.ObjectMeta, data)
-		return nil, c.mutatingBinding(in), nil
+		return Object{Binding: c.mutatingBinding(in)}
 	case *dialect.AdmissionPolicy:
 		fillGeneratedName(&in.ObjectMeta, data)
-		return c.admission(in), nil, nil
+		return Object{Policy: c.admission(in)}
 	case *dialect.AdmissionPolicyBinding:
 		fillGeneratedName(&in.ObjectMeta, data)
-		return nil, c.admissionBinding(in), nil
+		return Object{Binding: c.admissionBinding(in)}
 	case *dialect.NamespacedAdmissionPolicyBinding:
 		fillGeneratedName(&in.ObjectMeta, data)
-		return nil, c.namespacedBinding(in), nil
+		return Object{Binding: c.namespacedBinding(in)}
+	case *dialect.AdmissionPolicyLibrary:
+		fillGeneratedName(&in.ObjectMeta, data)
+		return Object{Library: c.library(in)}
 	}
-	return nil, nil, fmt.Errorf("%s %s is not an admission policy or binding", c.apiVersion, kind)
+	panic(fmt.Sprintf("no conversion of %T", decoded)) // blank knows it
 }
 
 // versionOf returns the version of an object of admissionregistration.k8s.io, or Dialect; "" if it is neither.
@@ -172,6 +233,8 @@ func newTyped(version, kind string) any {
 		return new(dialect.AdmissionPolicyBinding)
 	case Dialect + " " + NamespacedBinding:
 		return new(dialect.NamespacedAdmissionPolicyBinding)
+	case Dialect + " " + LibraryKind:
+		return new(dialect.AdmissionPolicyLibrary)
 	}
 	return nil
 }
@@ -294,7 +357,7 @@ func (c converter) mutatingBinding(in *admissionv1.MutatingAdmissionPolicyBindin
 func (c converter) matchConditions(in []admissionv1.MatchCondition) []NamedExpr {
 	var out []NamedExpr
 	for i, m := range in {
-		out = append(out, NamedExpr{m.Name, c.expr("spec.matchConditions"+index(i)+".expression", m.Expression)})
+		out = append(out, NamedExpr{Name: m.Name, Expr: c.expr("spec.matchConditions"+index(i)+".expression", m.Expression)})
 	}
 	return out
 }
@@ -302,7 +365,7 @@ func (c converter) matchConditions(in []admissionv1.MatchCondition) []NamedExpr 
 func (c converter) variables(in []admissionv1.Variable) []NamedExpr {
 	var out []NamedExpr
 	for i, v := range in {
-		out = append(out, NamedExpr{v.Name, c.expr("spec.variables"+index(i)+".expression", v.Expression)})
+		out = append(out, NamedExpr{Name: v.Name, Expr: c.expr("spec.variables"+index(i)+".expression", v.Expression)})
 	}
 	return out
 }

@@ -24,7 +24,7 @@ func (c converter) admission(in *dialect.AdmissionPolicy) *Policy {
 		defaultToPolicy(p.MatchConstraints.Permissions, in.Name)
 		defaultToPolicy(p.MatchConstraints.ExcludePermissions, in.Name)
 	}
-	p.Bindable = in.Spec.Bindable
+	p.Bindable, p.Imports = in.Spec.Bindable, in.Spec.Imports
 	p.Reinvocation = ReinvocationPolicy(in.Spec.ReinvocationPolicy)
 	p.TypeChecking, p.Lost = in.Spec.TypeChecking, in.Spec.MutationValidationPolicy
 	p.DefaultParams, p.ParamMerge, p.Combine = in.Spec.DefaultParams, in.Spec.ParamMerge, in.Spec.Combine
@@ -51,6 +51,9 @@ func (c converter) admission(in *dialect.AdmissionPolicy) *Policy {
 		p.TemplateEnforcement = Warn
 	}
 	p.acts = in.Spec.MutationActions != nil || in.Spec.ValidationActions != nil
+	if len(p.Imports) == 0 {
+		p.link(nil)
+	}
 	return p
 }
 
@@ -129,7 +132,7 @@ func (c converter) ownMutation(path string, in dialect.Mutation) Mutation {
 		}
 	}
 	if each := in.ForEach; each != nil {
-		m.ForEach = NamedExpr{each.Name, c.expr(path+".forEach.expression", each.Expression)}
+		m.ForEach = NamedExpr{Name: each.Name, Expr: c.expr(path+".forEach.expression", each.Expression)}
 	}
 	m.Name, m.Message, m.Reinvocation = in.Name, in.Message, ReinvocationPolicy(in.ReinvocationPolicy)
 	if in.Condition != "" {
@@ -187,7 +190,7 @@ func (v *validator) check(m *Mutation, path *field.Path) {
 		}
 		switch written["expression"].(type) {
 		case string, nil:
-			v.checkTrimmed(UseMutationCheck, "", m.AtEnd.Src, path.Child("expression"))
+			v.checkTrimmed(UseMutationCheck, "", m.AtEnd, path.Child("expression"))
 		default:
 			v.add(field.Invalid(path.Child("expression"), written["expression"], "must be a string"))
 		}
@@ -381,7 +384,7 @@ func (v *validator) ownMutations(mutations []Mutation, path *field.Path) {
 			v.forEach(m.ForEach, at.Child("forEach"))
 		}
 		if !m.Condition.IsZero() {
-			v.checkTrimmed(UseCondition, m.Locals(), m.Condition.Src, at.Child("condition"))
+			v.checkTrimmed(UseCondition, m.Locals(), m.Condition, at.Child("condition"))
 		}
 		v.message(m.Message, m.MessageExpr, m.Locals(), at)
 		if m.Reason != "" || m.emptyReason {
@@ -410,7 +413,7 @@ func (v *validator) forEach(each NamedExpr, path *field.Path) {
 	case slices.Contains(takenNames, each.Name):
 		v.add(field.Invalid(name, each.Name, "expressions call something else so"))
 	}
-	v.checkTrimmed(UseForEach, "", each.Expr.Src, path.Child("expression"))
+	v.checkTrimmed(UseForEach, "", each.Expr, path.Child("expression"))
 }
 
 // admission checks what a policy of the dialect has beside what all have.

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 
+	"github.com/celgate/celgate/internal/inline"
 	"github.com/celgate/celgate/internal/scope"
 )
 
@@ -51,11 +52,12 @@ func (ph Phase) ReleasedKind() Kind {
 // A Set holds the policies and bindings that are in force together. The order carries no meaning: the engine
 // sorts by name.
 type Set struct {
-	Policies []*Policy
-	Bindings []*Binding
+	Policies  []*Policy
+	Bindings  []*Binding
+	Libraries []*Library // that policies import
 }
 
-// Deduplicate returns the set with the first of all policies, and of all bindings, of one kind and name, and errors about
+// Deduplicate returns the set with the first of all policies, bindings and libraries of one kind and name, and errors about
 // the others: no cluster has two.
 func (s *Set) Deduplicate() (Set, []*DuplicateError) {
 	var unique Set
@@ -80,10 +82,15 @@ func (s *Set) Deduplicate() (Set, []*DuplicateError) {
 			unique.Bindings = append(unique.Bindings, b)
 		}
 	}
+	for _, l := range s.Libraries {
+		if first(l.Ref(), l.Position) {
+			unique.Libraries = append(unique.Libraries, l)
+		}
+	}
 	return unique, errs
 }
 
-// A DuplicateError is about the second of two policies, or bindings, of one kind and name.
+// A DuplicateError is about the second of two policies, bindings or libraries of one kind and name.
 type DuplicateError struct {
 	Ref
 	Position Position
@@ -110,6 +117,9 @@ func (s *Set) MarkStored() {
 	for _, b := range s.Bindings {
 		b.Stored = true
 	}
+	for _, l := range s.Libraries {
+		l.Stored = true
+	}
 }
 
 // MarkStatic says of new policies and bindings that they are in files that the API server reads: see [Policy.Static].
@@ -134,6 +144,14 @@ func (s *Set) Policy(ref Ref) *Policy {
 func (s *Set) Binding(ref Ref) *Binding {
 	if i := slices.IndexFunc(s.Bindings, func(b *Binding) bool { return b.Ref() == ref }); i >= 0 {
 		return s.Bindings[i]
+	}
+	return nil
+}
+
+// Library returns a library of the set; nil if the set does not have it.
+func (s *Set) Library(ref Ref) *Library {
+	if i := slices.IndexFunc(s.Libraries, func(l *Library) bool { return l.Ref() == ref }); i >= 0 {
+		return s.Libraries[i]
 	}
 	return nil
 }
@@ -217,6 +235,9 @@ type Policy struct {
 	TemplateEnforcement Action   // the strongest action about a template; without Templates empty
 
 	MaxPasses int // how often mutations may run in one request; 0: twice, as all others
+
+	Imports []string // libraries, by their names
+	linked  *linked  // with them; nil: [Linker] has not seen the policy
 
 	templated   bool // TemplateEnforcement was written
 	acts        bool // actions were written, which only singleton policies have
@@ -329,7 +350,21 @@ type Expr struct {
 	Src   string // as written, not trimmed
 	Field string // the server's field path, such as "spec.validations[0].expression"
 	Place Locator
+
+	inlined    *inline.Text  // what stands for Src with the libraries that it names put in; nil: it names none
+	unresolved *inline.Error // what of a library it names that is not there
 }
+
+// Code returns what is to be compiled: Src, or what stands for it with the libraries that it names put in.
+func (e Expr) Code() string {
+	if e.inlined != nil {
+		return e.inlined.Code
+	}
+	return e.Src
+}
+
+// Inlined says what of Src the bytes of Code are, or stand for; nil if Code is Src.
+func (e Expr) Inlined() *inline.Text { return e.inlined }
 
 // IsZero reports that no expression was given.
 func (e Expr) IsZero() bool { return e.Src == "" }
@@ -365,8 +400,9 @@ func (e Expr) TrimValue(message string) string {
 
 // A NamedExpr is a match condition or a variable.
 type NamedExpr struct {
-	Name string
-	Expr Expr
+	Name    string
+	Expr    Expr
+	Library string // that has the variable, which Name says, too; empty: the policy itself
 }
 
 // A Validation is one rule of a policy.

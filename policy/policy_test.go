@@ -252,7 +252,8 @@ spec: {policyName: p, paramRef: {selector: {}}}
 			},
 		},
 	}
-	unexported := cmpopts.IgnoreUnexported(policy.Policy{}, policy.Binding{}, policy.Validation{}, policy.Mutation{})
+	unexported := cmpopts.IgnoreUnexported(policy.Policy{}, policy.Binding{}, policy.Validation{}, policy.Mutation{},
+		policy.Expr{})
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			obj := object(t, test.object)

@@ -9,7 +9,7 @@ import (
 	"github.com/celgate/celgate/internal/tree"
 )
 
-// A Ref names a policy or a binding: a cluster has one object of a kind and name, and the files of its API server have
+// A Ref names a policy, a binding or a library: a cluster has one object of a kind and name, and the files of its API server have
 // another.
 type Ref struct {
 	Kind   string // of the object, such as "ValidatingAdmissionPolicyBinding"

@@ -42,8 +42,8 @@ func TestRef(t *testing.T) {
 func TestExpressions(t *testing.T) {
 	x := func(src string) Expr { return Expr{Src: src, Field: "spec." + src} }
 	p := &Policy{
-		MatchConditions: []NamedExpr{{"c", x("condition")}},
-		Variables:       []NamedExpr{{"empty", Expr{}}, {"v", x("variable")}},
+		MatchConditions: []NamedExpr{{Name: "c", Expr: x("condition")}},
+		Variables:       []NamedExpr{{Name: "empty"}, {Name: "v", Expr: x("variable")}},
 		Validations: []Validation{
 			{Expr: x("validation"), MessageExpr: x("message")}, {Expr: x("second")},
 		},

@@ -47,16 +47,9 @@ func (s *Set) add(object runtime.Object) error {
 	if err != nil {
 		return err
 	}
-	p, b, err := FromObject(tree, nil)
-	switch {
-	case err != nil:
-		return err
-	case p != nil:
-		s.Policies = append(s.Policies, p)
-	default:
-		s.Bindings = append(s.Bindings, b)
-	}
-	return nil
+	o, err := Read(tree, nil)
+	s.Add(o)
+	return err
 }
 
 // treeOf returns an object as a JSON tree, with the kind of its Go type if it does not say it.

@@ -97,6 +97,9 @@ func (v *validator) policy(p, old *Policy) {
 	if old != nil && (p.Singleton != nil) != (old.Singleton != nil) {
 		v.add(field.Invalid(spec.Child("singletonPolicy"), p.Singleton != nil, "field is immutable"))
 	}
+	if p.Kind == Admission {
+		v.checkLinks(p, spec)
+	}
 	v.variables(p.Variables, spec.Child("variables"))
 	switch p.Kind {
 	case Mutating:
@@ -191,7 +194,7 @@ func (v *validator) applyDeclarative(b *Binding) field.ErrorList {
 // Invalid returns the server's answer, of code 422, to an object with errs.
 func (r Ref) Invalid(errs field.ErrorList) *metav1.Status {
 	of := schema.GroupKind{Group: group, Kind: r.Kind}
-	if family, _ := KindOf(r.Kind); family == Admission {
+	if family, _ := KindOf(r.Kind); family == Admission || r.Kind == LibraryKind {
 		of.Group = OwnGroup
 	}
 	status := apierrors.NewInvalid(of, r.Name, errs).Status()
@@ -437,7 +440,7 @@ func (v *validator) matchConditions(conditions []NamedExpr, path *field.Path) {
 	seen := map[string]bool{}
 	for i, c := range conditions {
 		at := path.Index(i)
-		v.checkTrimmed(UseMatchCondition, "", c.Expr.Src, at.Child("expression"))
+		v.checkTrimmed(UseMatchCondition, "", c.Expr, at.Child("expression"))
 		if c.Name == "" {
 			v.add(field.Required(at.Child("name"), ""))
 			continue
@@ -451,18 +454,17 @@ func (v *validator) matchConditions(conditions []NamedExpr, path *field.Path) {
 }
 
 // checkTrimmed checks an expression that is required, compiled and shown without the white space around it.
-func (v *validator) checkTrimmed(use Use, locals, src string, path *field.Path) {
-	src = strings.TrimSpace(src)
-	if src == "" {
+func (v *validator) checkTrimmed(use Use, locals string, x Expr, path *field.Path) {
+	if x = x.trimmed(); x.Src == "" {
 		v.add(field.Required(path, ""))
 		return
 	}
-	v.expression(use, locals, src, path)
+	v.expression(use, locals, x, path)
 }
 
 // expression checks an expression that is not blank.
-func (v *validator) expression(use Use, locals, src string, path *field.Path) {
-	v.checkCompiled(Part{Expr: Expr{Src: src}, Use: use, Locals: locals}, src, path)
+func (v *validator) expression(use Use, locals string, x Expr, path *field.Path) {
+	v.checkCompiled(Part{Expr: x, Use: use, Locals: locals}, x.Src, path)
 }
 
 // checkCompiled adds why an expression does not compile, if it does not. Its text is shown as it was written.
@@ -483,7 +485,14 @@ func (v *validator) checkCompiled(x Part, written string, path *field.Path) {
 // two an expression sees.
 func (v *validator) variables(variables []NamedExpr, path *field.Path) {
 	seen := map[string]bool{}
+	theirs := 0 // of libraries
 	for i, x := range variables {
+		if x.Library != "" {
+			v.libraryVariable(x)
+			theirs++
+			continue
+		}
+		i -= theirs
 		name, expression := path.Index(i).Child("name"), path.Index(i).Child("expression")
 		switch {
 		case strings.TrimSpace(x.Name) == "":
@@ -495,7 +504,7 @@ func (v *validator) variables(variables []NamedExpr, path *field.Path) {
 		case strings.TrimSpace(x.Expr.Src) == "":
 			v.add(field.Required(expression, "expression is not specified"))
 		case !seen[x.Name]:
-			v.checkCompiled(Part{Expr: Expr{Src: x.Expr.Src}, Use: UseVariable, Name: x.Name}, x.Expr.Src, expression)
+			v.checkCompiled(Part{Expr: x.Expr, Use: UseVariable, Name: x.Name}, x.Expr.Src, expression)
 		}
 		if x.Name != "" && seen[x.Name] {
 			duplicate := field.Duplicate(name, x.Name)
@@ -539,7 +548,7 @@ func (v *validator) validation(x Validation, path *field.Path) {
 	if expression := path.Child("expression"); strings.TrimSpace(x.Expr.Src) == "" {
 		v.add(field.Required(expression, "expression is not specified"))
 	} else {
-		v.expression(UseValidation, x.Locals(), x.Expr.Src, expression)
+		v.expression(UseValidation, x.Locals(), x.Expr, expression)
 	}
 	v.message(x.Message, x.MessageExpr, x.Locals(), path)
 }
@@ -548,7 +557,7 @@ func (v *validator) validation(x Validation, path *field.Path) {
 func (v *validator) message(text string, expr Expr, locals string, path *field.Path) {
 	const blank = "must be non-empty if specified"
 	if src, expression := expr.Src, path.Child("messageExpression"); strings.TrimSpace(src) != "" {
-		v.expression(UseMessageExpression, locals, src, expression)
+		v.expression(UseMessageExpression, locals, expr, expression)
 	} else if src != "" {
 		v.add(field.Invalid(expression, src, blank))
 	}
@@ -568,14 +577,13 @@ func (v *validator) auditAnnotation(policyName string, a AuditAnnotation, path *
 		name := policyName + "/" + a.Key
 		v.texts(key, name, validation.IsQualifiedName(name))
 	}
-	src := strings.TrimSpace(a.ValueExpr.Src)
-	switch {
-	case src == "":
+	switch x := a.ValueExpr.trimmed(); {
+	case x.Src == "":
 		v.add(field.Required(value, "valueExpression is not specified"))
-	case len(src) > maxAuditAnnotationSrc:
+	case len(x.Src) > maxAuditAnnotationSrc:
 		v.add(field.Required(value, fmt.Sprintf("must not exceed %d bytes in length", maxAuditAnnotationSrc)))
 	default:
-		v.checkCompiled(Part{Expr: Expr{Src: src}, Use: UseAuditAnnotation}, a.ValueExpr.Src, value)
+		v.checkCompiled(Part{Expr: x, Use: UseAuditAnnotation}, a.ValueExpr.Src, value)
 	}
 }
 
@@ -630,7 +638,7 @@ func (v *validator) member(m Mutation, path *field.Path, named, other string) {
 	if m.absent {
 		v.add(field.Required(path.Child(named), "must be specified when patchType is "+string(m.PatchType)))
 	} else {
-		v.checkTrimmed(m.Use(), m.Locals(), m.Expr.Src, path.Child(named, "expression"))
+		v.checkTrimmed(m.Use(), m.Locals(), m.Expr, path.Child(named, "expression"))
 	}
 	if m.extra {
 		v.add(field.Invalid(path.Child(other), "{"+other+"}",

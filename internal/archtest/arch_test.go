@@ -20,6 +20,7 @@ const module = "github.com/celgate/celgate"
 var layers = [][]string{
 	{"internal/tree", "internal/locals", "internal/wording", "internal/yamlscan", "policy/internal/v1alpha1"},
 	{"internal/scope", "internal/spell", "internal/shape", "internal/lcs", "internal/layout"},
+	{"internal/inline"},
 	{"policy", "schema", "deploy", "internal/bound", "internal/effects", "internal/packed", "internal/parallel",
 		"internal/quirks", "internal/archtest"},
 	{"schema/builtin", "manifest", "internal/workload", "internal/plan", "internal/match", "internal/patch/jsonpatch",

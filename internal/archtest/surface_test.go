@@ -27,7 +27,7 @@ var exportedTypes = map[string]int{
 	"":         34,
 	"explain":  12,
 	"manifest": 6,
-	"policy":   28,
+	"policy":   35,
 	"schema":   3,
 	"state":    2,
 	"webhook":  3,

@@ -64,6 +64,7 @@ type Declared struct {
 	Locals     string // names of any type, of locals.Join
 	Extended   bool   // hash.* and reduce, which all expressions of the dialect have, and no server
 	Objects    bool   // objects.*, which its mutations and variables have
+	Pure       bool   // nothing of a request
 	Marks      bool   // with Objects: unset, remove and replace have a meaning; it changes nothing of what is declared
 
 	typed           bool // object, oldObject and params are declared by Typed
@@ -135,11 +136,12 @@ func (s *Set) env(mode Mode, d Declared) (*cel.Env, error) {
 	if env := s.envs[key]; env != nil {
 		return env, nil
 	}
-	opts := []cel.EnvOption{
-		cel.Variable("namespaceObject", namespaceType.CelType()),
-		cel.Variable("request", requestType.CelType()),
+	var opts []cel.EnvOption
+	if !d.Pure {
+		opts = append(opts, cel.Variable("namespaceObject", namespaceType.CelType()),
+			cel.Variable("request", requestType.CelType()))
 	}
-	if !d.typed {
+	if !d.typed && !d.Pure {
 		opts = append(opts, cel.Variable("object", cel.DynType), cel.Variable("oldObject", cel.DynType))
 		if d.Params {
 			opts = append(opts, cel.Variable("params", cel.DynType))
@@ -288,6 +290,14 @@ func (sc *Scope) Mode() Mode { return sc.mode }
 // Declare adds a variable; a nil type, of one that does not compile, is dyn.
 func (sc *Scope) Declare(name string, t *cel.Type) {
 	sc.variables.Fields[name] = apiservercel.NewDeclField(name, declType(t), true, nil, nil)
+}
+
+// TypeOf returns the type of a variable that was declared; nil for others.
+func (sc *Scope) TypeOf(name string) *cel.Type {
+	if f := sc.variables.Fields[name]; f != nil {
+		return f.Type.CelType()
+	}
+	return nil
 }
 
 // Memoise memoises make for each key, mode and declaration. The result must

@@ -28,7 +28,7 @@ func compile(env *cel.Env, src common.Source) (*cel.Ast, *cel.Issues) {
 // Parse parses an expression to be checked in several environments that declare the same names. Its issues, and those
 // of [Check], do not quote it: [Quote] does.
 func Parse(env *cel.Env, src string) (*cel.Ast, *cel.Issues) {
-	return parse(env, unquoted{common.NewTextSource(src)})
+	return parse(env, withoutQuotes(src))
 }
 
 func parse(env *cel.Env, src common.Source) (*cel.Ast, *cel.Issues) {
@@ -57,6 +57,8 @@ func Check(env *cel.Env, parsed *cel.Ast) (checked *cel.Ast, issues *cel.Issues)
 
 // An unquoted source has no excerpts: cel-go renders them in the square of the length of a line.
 type unquoted struct{ common.Source }
+
+func withoutQuotes(src string) common.Source { return unquoted{common.NewTextSource(src)} }
 
 func (unquoted) Snippet(int) (string, bool) { return "", false }
 

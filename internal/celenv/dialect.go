@@ -10,6 +10,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 
 	"github.com/celgate/celgate/internal/objects"
+	"github.com/celgate/celgate/policy"
 )
 
 // verdicts are the functions by which a mutation of the dialect says that it changes nothing or that the request is
@@ -36,9 +37,9 @@ func (l declarations) ProgramOptions() []cel.ProgramOption { return nil }
 // value of the whole or of a side of a condition, are of every type. In a JSON merge patch the same holds for the
 // values in a map there, and in the maps in it, which may then be as different as those of JSON.
 //
-// Where unset, remove and replace have a meaning, optional.none() as a literal means unset.
-func CompileOwn(env *cel.Env, d Declared, src string) (*cel.Ast, *cel.Issues) {
-	parsed, issues := parse(env, common.NewTextSource(src))
+// What the expression names of libraries is put in. Where unset, remove and replace have a meaning, optional.none() as a literal means unset.
+func CompileOwn(env *cel.Env, d Declared, x policy.Expr) (*cel.Ast, *cel.Issues) {
+	parsed, issues := parseExpression(env, x, common.NewTextSource)
 	if len(issues.Errors()) > 0 {
 		return nil, issues
 	}
@@ -54,8 +55,8 @@ func CompileOwn(env *cel.Env, d Declared, src string) (*cel.Ast, *cel.Issues) {
 }
 
 // ParseOwn is [Parse] for an expression of a policy for which d is declared, which may be one of the dialect.
-func ParseOwn(env *cel.Env, d Declared, src string) (*cel.Ast, *cel.Issues) {
-	parsed, issues := Parse(env, src)
+func ParseOwn(env *cel.Env, d Declared, x policy.Expr) (*cel.Ast, *cel.Issues) {
+	parsed, issues := parseExpression(env, x, withoutQuotes)
 	if len(issues.Errors()) == 0 {
 		expandDialect(parsed, d)
 	}

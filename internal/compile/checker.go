@@ -11,6 +11,7 @@ import (
 // use. Close it after use.
 type Checker struct {
 	params bool
+	calls  signatures
 	fresh  compilers
 	stored *compilers                     // for expressions that the policy has already; nil for a new policy
 	kept   map[policy.Use]map[string]bool // the text of these
@@ -32,7 +33,7 @@ func newCompilers(set *celenv.Set, mode celenv.Mode, p *policy.Policy) compilers
 
 // NewChecker returns a checker for p. Old is the policy that p is an update of, or nil: what it uses may stay.
 func NewChecker(set *celenv.Set, p, old *policy.Policy) *Checker {
-	c := &Checker{params: p.ParamKind != nil, fresh: newCompilers(set, celenv.Write, p)}
+	c := newChecker(set, celenv.Write, p)
 	if old != nil {
 		stored := newCompilers(set, celenv.Run, p)
 		c.stored, c.kept = &stored, keptExpressions(old)
@@ -43,7 +44,13 @@ func NewChecker(set *celenv.Set, p, old *policy.Policy) *Checker {
 // NewStoredChecker returns a checker for a policy that is stored: it may use all that a server of the chosen minor
 // evaluates.
 func NewStoredChecker(set *celenv.Set, p *policy.Policy) *Checker {
-	return &Checker{params: p.ParamKind != nil, fresh: newCompilers(set, celenv.Run, p)}
+	return newChecker(set, celenv.Run, p)
+}
+
+func newChecker(set *celenv.Set, mode celenv.Mode, p *policy.Policy) *Checker {
+	c := &Checker{params: p.ParamKind != nil, fresh: newCompilers(set, mode, p)}
+	c.calls = signatures{scope: c.fresh.others.scope, libraries: p.Libraries()}
+	return c
 }
 
 // keptExpressions lists the expressions of a policy by where the server looks for them when it is updated: a JSON patch
@@ -82,17 +89,23 @@ func (c *Checker) Close() {
 
 // Compile compiles an expression as [policy.ValidatePolicy] asks.
 func (c *Checker) Compile(x policy.Part) *field.Error {
+	var e *Expression
 	if x.Use == policy.UseVariable {
-		return compileError(c.variable(x.Name, x.Src))
+		e = c.variable(x.Name, x.Expr)
+	} else {
+		e = c.expression(x.Use, x.Locals, x.Expr)
 	}
-	return compileError(c.expression(x.Use, x.Locals, x.Src))
+	if err := c.calls.check(x.Expr, c.fresh.others.declare(x.Use, x.Locals, c.params)); err != nil {
+		return err
+	}
+	return compileError(e)
 }
 
 // variable compiles a variable and declares it. The server looks for a variable among the validations that there were.
-func (c *Checker) variable(name, src string) *Expression {
-	e := c.fresh.others.compile(policy.Expr{Src: src}, c.fresh.others.declare(policy.UseVariable, "", c.params))
-	if c.kept[policy.UseValidation][src] {
-		e = c.stored.others.compile(policy.Expr{Src: src}, c.fresh.others.declare(policy.UseVariable, "", c.params))
+func (c *Checker) variable(name string, x policy.Expr) *Expression {
+	e := c.fresh.others.compile(x, c.fresh.others.declare(policy.UseVariable, "", c.params))
+	if c.kept[policy.UseValidation][x.Src] {
+		e = c.stored.others.compile(x, c.fresh.others.declare(policy.UseVariable, "", c.params))
 	}
 	c.fresh.others.scope.Declare(name, e.Output)
 	if c.stored != nil {
@@ -101,16 +114,16 @@ func (c *Checker) variable(name, src string) *Expression {
 	return e
 }
 
-func (c *Checker) expression(use policy.Use, locals, src string) *Expression {
+func (c *Checker) expression(use policy.Use, locals string, x policy.Expr) *Expression {
 	from := &c.fresh
-	if c.kept[use][src] {
+	if c.kept[use][x.Src] {
 		from = c.stored
 	}
 	in := &from.others
 	if use == policy.UseMatchCondition {
 		in = &from.conditions
 	}
-	return in.compileUse(policy.Expr{Src: src}, use, locals, c.params)
+	return in.compileUse(x, use, locals, c.params)
 }
 
 func compileError(e *Expression) *field.Error {

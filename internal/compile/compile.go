@@ -144,7 +144,7 @@ func mend(set *celenv.Set, prog *Program) error {
 	met := map[quirks.ID][]int{} // by quirk, the indexes of expressions
 	own := slices.Collect(prog.expressions())
 	for i, e := range own {
-		for _, id := range set.QuirksOf(e.Src) {
+		for _, id := range set.QuirksOf(e.Code()) {
 			met[id] = append(met[id], i)
 		}
 	}
@@ -241,7 +241,8 @@ func mayBeList(t *cel.Type) bool {
 // compile checks the expression and its result, which must be exactly one of the given types; none are any. Equal
 // expressions that cannot depend on the variables of their policies are compiled once.
 func (c *compiler) compile(x policy.Expr, d celenv.Declared, results ...*cel.Type) *Expression {
-	if strings.Contains(x.Src, celenv.VariablesName) {
+	if _, problem := x.Problem(); problem != "" || x.Inlined() != nil ||
+		strings.Contains(x.Src, celenv.VariablesName) {
 		return c.compileAlone(x, d, results...)
 	}
 	compiled := c.scope.Memoise(d, fmt.Sprint(results, " ", x.Src),
@@ -257,7 +258,7 @@ func (c *compiler) compileAlone(x policy.Expr, d celenv.Declared, results ...*ce
 		c.err = errors.Join(c.err, err)
 		return &Expression{Expr: x, Err: err, Internal: true}
 	}
-	checked, issues := compileIn(env, d, x.Src)
+	checked, issues := compileIn(env, d, x)
 	if issues != nil {
 		return &Expression{Expr: x, Err: fmt.Errorf("compilation failed: %s", issues.String()), Issues: issues}
 	}
@@ -300,11 +301,11 @@ func (c *compiler) compileAlone(x policy.Expr, d celenv.Declared, results ...*ce
 }
 
 // compileIn compiles an expression for which d is declared.
-func compileIn(env *cel.Env, d celenv.Declared, src string) (*cel.Ast, *cel.Issues) {
-	if d.Objects {
-		return celenv.CompileOwn(env, d, src)
+func compileIn(env *cel.Env, d celenv.Declared, x policy.Expr) (*cel.Ast, *cel.Issues) {
+	if d.Extended || x.Inlined() != nil {
+		return celenv.CompileOwn(env, d, x)
 	}
-	return celenv.Compile(env, src)
+	return celenv.Compile(env, x.Src)
 }
 
 // checkResult says why a result of type got does not do, with the text of pkg/admission/plugin/cel/compile.go

@@ -19,6 +19,9 @@ func Extent(src string, tree *ast.AST, part ast.Expr) (from, to int) {
 		}
 		at := ByteOffset(src, int(r.Start))
 		from, to = min(from, at), max(to, at+wordLength(src[at:]))
+		if e.Kind() != ast.LiteralKind { // whose length is counted in bytes
+			to = max(to, ByteOffset(src, int(r.Stop))) // of what stands for a call of a library, behind the call
+		}
 		if !strings.HasPrefix(src[at:], "(") {
 			return
 		}

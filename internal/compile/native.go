@@ -54,7 +54,7 @@ func (c *compiler) unsets(x policy.Expr, d celenv.Declared) bool {
 	if err != nil {
 		return false
 	}
-	parsed, issues := celenv.Parse(env, x.Src)
+	parsed, issues := celenv.ParseOwn(env, celenv.Declared{}, x)
 	return len(issues.Errors()) == 0 && len(objects.Unsets(parsed)) > 0
 }
 
@@ -63,6 +63,6 @@ func (c *compiler) givesVerdict(x policy.Expr, d celenv.Declared) bool {
 	if err != nil {
 		return false
 	}
-	parsed, issues := celenv.Parse(env, x.Src)
+	parsed, issues := celenv.ParseOwn(env, celenv.Declared{}, x)
 	return len(issues.Errors()) == 0 && celenv.GivesVerdict(parsed)
 }

@@ -34,7 +34,7 @@ func recompile(
 			errs = append(errs, err)
 			return e
 		}
-		tree, issues := compileIn(env, d, e.Src)
+		tree, issues := compileIn(env, d, e.Expr)
 		if issues != nil {
 			errs = append(errs, issues.Err())
 			return e

@@ -116,25 +116,24 @@ func TestLowered(t *testing.T) {
 			}
 			var set policy.Set
 			for _, object := range c.Dialect {
-				p, b, err := policy.FromObject(object, nil)
-				switch {
-				case err != nil:
+				o, err := policy.Read(object, nil)
+				if err != nil {
 					t.Fatal(err)
-				case p != nil:
-					set.Policies = append(set.Policies, p)
-				default:
-					set.Bindings = append(set.Bindings, b)
 				}
+				set.Add(o)
 			}
+			set = *new(policy.Linker).Link(&set)
 			var made []map[string]any
 			names := map[string]string{}
 			l := lower.New(&set, known, own)
 			for _, object := range c.Dialect {
 				var natives []map[string]any
 				var refusals []lower.Refusal
-				if p := set.Policy(policy.RefOf(object)); p != nil {
+				switch p := set.Policy(policy.RefOf(object)); {
+				case policy.RefOf(object).Kind == policy.LibraryKind:
+				case p != nil:
 					natives, refusals = l.Policy(object, p)
-				} else {
+				default:
 					natives, refusals = l.Binding(object, set.Binding(policy.RefOf(object)))
 				}
 				if len(refusals) > 0 {

@@ -124,6 +124,8 @@ func (w *World) Engine(policies []map[string]any, stored ...map[string]any) (*ce
 	set := policy.Set{
 		Policies: slices.Concat(written.Set.Policies, held.Set.Policies),
 		Bindings: slices.Concat(written.Set.Bindings, held.Set.Bindings),
+
+		Libraries: slices.Concat(written.Set.Libraries, held.Set.Libraries),
 	}
 	var rejected []Rejection
 	for _, p := range written.Problems {

@@ -149,7 +149,7 @@ func (d *deriver) parse(set *celenv.Set) error {
 		return err
 	}
 	for x := range d.policy.Expressions() {
-		parsed, issues := celenv.Parse(env, x.Src)
+		parsed, issues := celenv.ParseOwn(env, celenv.Declared{}, x.Expr)
 		if len(issues.Errors()) > 0 {
 			d.refuse(x.Expr, "it does not parse")
 			continue

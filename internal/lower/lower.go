@@ -31,7 +31,7 @@ func (r Refusal) String() string { return r.Field + ": " + r.Reason }
 // ownFields are the members of a spec of the dialect that native policies do not have: what they ask for is refused, or
 // what native policies do anyway.
 var ownFields = []string{"order", "maxPasses", "typeChecking", "mutationValidationPolicy", "combine", "bindable",
-	"singletonPolicy", "validationActions", "mutationActions", "templates", "templateEnforcement"}
+	"singletonPolicy", "validationActions", "mutationActions", "templates", "templateEnforcement", "imports"}
 
 const native = "admissionregistration.k8s.io/v1"
 
@@ -95,6 +95,7 @@ func (l *Lowering) Policy(object map[string]any, p *policy.Policy) ([]map[string
 	}
 	spec, _ := object["spec"].(map[string]any)
 	spec = maps.Clone(spec)
+	inlineLibraries(spec, p)
 	refusals := append(nonNativeFields(p), matchOfPolicy(spec, p, l.types)...)
 	var all []map[string]any
 	if p.Mutates() {

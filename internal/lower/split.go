@@ -423,7 +423,7 @@ func (s *split) spec(p *part, spec map[string]any) (map[string]any, []Refusal) {
 		declared, _ := of["variables"].([]any)
 		declared = slices.Clone(declared)
 		for _, g := range p.guards {
-			declared = append(declared, map[string]any{"name": names[g], "expression": s.Validations[g].Expr.Src})
+			declared = append(declared, map[string]any{"name": names[g], "expression": s.Validations[g].Expr.Code()})
 		}
 		of["variables"] = declared
 	}
@@ -450,7 +450,7 @@ func (s *split) spec(p *part, spec map[string]any) (map[string]any, []Refusal) {
 		for i, item := range given {
 			a, _ := item.(map[string]any)
 			annotations = append(annotations, setMember(a, "valueExpression",
-				guardExpr(p.guards, names, s.AuditAnnotations[i].ValueExpr.Src, `""`)))
+				guardExpr(p.guards, names, s.AuditAnnotations[i].ValueExpr.Code(), `""`)))
 		}
 		of["auditAnnotations"] = annotations
 	}
@@ -476,14 +476,14 @@ func (s *split) rule(p *part, i int, written any, names map[int]string) (map[str
 			guards = append(guards, g)
 		}
 	}
-	src := x.Expr.Src
+	src := x.Expr.Code()
 	if p.onlyErrs {
 		src = parenthesise(src) + " ? true : true"
 	}
 	if len(guards) > 0 {
 		src = guardExpr(guards, names, src, "true")
 	}
-	if src == x.Expr.Src && s.at.path == "" {
+	if src == x.Expr.Code() && s.at.path == "" {
 		return members, nil
 	}
 	members["expression"] = src

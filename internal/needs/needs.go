@@ -221,7 +221,7 @@ func (f *finder) matches(operation string) bool {
 // read returns what an expression and the variables in it use; false if it cannot be parsed. The name is that of the
 // variable whose expression it is, if any.
 func (f *finder) read(e policy.Expr, name string) (bool, uses) {
-	parsed, issues := f.env.Parse(e.Src)
+	parsed, issues := celenv.ParseOwn(f.env, celenv.Declared{}, e)
 	if issues.Err() != nil {
 		return false, uses{}
 	}

@@ -71,26 +71,35 @@ var builtinScopes = func() map[string][]Steps {
 		spec[len(spec)-1].With = "containers" // the spec of a Deployment has none
 		specs = append(specs, spec)
 	}
-	return map[string][]Steps{"kubernetes.allContainers": containers, "kubernetes.podSpec": specs}
+	return map[string][]Steps{Builtin + ".allContainers": containers, Builtin + ".podSpec": specs}
 }()
 
 // Parse reads a scope: a path such as spec.containers[*], spec.x[key].y[index].field, metadata.labels["a.b/c"] or
 // spec.ports[name=http], or the name of a scope of the library kubernetes.
 func Parse(text string) Scope {
-	s := Scope{Text: text}
-	if strings.HasPrefix(text, "kubernetes.") {
-		paths, known := builtinScopes[text]
-		if !known {
-			s.err = &pathError{0, "no such scope, there are " +
-				strings.Join(slices.Sorted(maps.Keys(builtinScopes)), ", ")}
-		}
-		s.Paths = paths
-		return s
+	if strings.HasPrefix(text, Builtin+".") {
+		return Named(text, builtinScopes)
 	}
+	s := Scope{Text: text}
 	r := pathReader{src: text}
 	path := r.read()
 	if s.err = r.err; s.err == nil {
 		s.Paths = []Steps{path}
+	}
+	return s
+}
+
+// Builtin is the name of the library whose scopes need no import.
+const Builtin = "kubernetes"
+
+// Named is the scope that has a name among those that are known.
+func Named(text string, known map[string][]Steps) Scope {
+	s := Scope{Text: text, Paths: known[text]}
+	if s.Paths == nil {
+		s.err = &pathError{0, "no such scope, there are " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")}
+		if len(known) == 0 {
+			s.err.text = "no such scope, the library has none"
+		}
 	}
 	return s
 }

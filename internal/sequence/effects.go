@@ -42,7 +42,7 @@ func EffectsOf(set *celenv.Set, p *policy.Policy, bindings []*policy.Binding) (*
 		return nil, err
 	}
 	for _, c := range p.MatchConditions {
-		r.reads(c.Expr.Src)
+		r.reads(c.Expr)
 	}
 	r.addSelected(p.MatchConstraints)
 	for _, b := range bindings {
@@ -127,19 +127,19 @@ func guardsOf(set *celenv.Set, p *policy.Policy) (all []guard, err error) {
 			return meets
 		}
 		if slices.ContainsFunc(p.MatchConditions, func(c policy.NamedExpr) bool {
-			return meets(c.Expr.Field, func() { r.reads(c.Expr.Src) })
+			return meets(c.Expr.Field, func() { r.reads(c.Expr) })
 		}) || meets("spec.matchConstraints.objectSelector", func() { r.addSelected(p.MatchConstraints) }) {
 			continue
 		}
 		if !m.Condition.IsZero() {
-			meets(m.Condition.Field, func() { r.reads(m.Condition.Src, scopeOf(m.ParsedScope())...) })
+			meets(m.Condition.Field, func() { r.reads(m.Condition, scopeOf(m.ParsedScope())...) })
 		}
 	}
 	return all, nil
 }
 
-func (r *reader) parse(src string) ast.Expr {
-	parsed, issues := celenv.Parse(r.env, src)
+func (r *reader) parse(x policy.Expr) ast.Expr {
+	parsed, issues := celenv.ParseOwn(r.env, celenv.Declared{}, x)
 	if issues.Err() != nil {
 		return nil
 	}
@@ -147,7 +147,7 @@ func (r *reader) parse(src string) ast.Expr {
 }
 
 func (r *reader) variable(v policy.NamedExpr) {
-	tree := r.parse(v.Expr.Src)
+	tree := r.parse(v.Expr)
 	if tree == nil {
 		r.out.Blind = true
 		return
@@ -167,8 +167,8 @@ func (r *reader) addUsed(reads *effects.Reads, own []effects.Demand) []effects.D
 }
 
 // reads reads an expression, for the values at some paths if it is one of a scope.
-func (r *reader) reads(src string, items ...effects.Path) ast.Expr {
-	tree := r.parse(src)
+func (r *reader) reads(x policy.Expr, items ...effects.Path) ast.Expr {
+	tree := r.parse(x)
 	if tree == nil {
 		r.out.Blind = true
 		return nil
@@ -221,7 +221,7 @@ var forms = map[policy.PatchType]effects.Form{
 func (r *reader) mutation(m policy.Mutation) {
 	items := scopeOf(m.ParsedScope())
 	if !m.ForEach.Expr.IsZero() {
-		r.reads(m.ForEach.Expr.Src)
+		r.reads(m.ForEach.Expr)
 	}
 	if !m.Scope.IsZero() {
 		for _, base := range items {
@@ -229,9 +229,9 @@ func (r *reader) mutation(m policy.Mutation) {
 		}
 	}
 	if !m.Condition.IsZero() {
-		r.reads(m.Condition.Src, items...)
+		r.reads(m.Condition, items...)
 	}
-	tree := r.reads(m.Expr.Src, items...)
+	tree := r.reads(m.Expr, items...)
 	if tree == nil {
 		r.out.Touches.Unknown = true
 		return

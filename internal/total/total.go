@@ -84,7 +84,7 @@ func (j *Judge) mentions(x policy.Expr, names []string, seen map[string]bool) (f
 }
 
 func (j *Judge) parse(x policy.Expr) (ast.Expr, bool) {
-	parsed, issues := celenv.Parse(j.env, x.Src)
+	parsed, issues := celenv.ParseOwn(j.env, celenv.Declared{}, x)
 	if len(issues.Errors()) > 0 {
 		return nil, false
 	}

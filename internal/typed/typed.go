@@ -173,7 +173,7 @@ func (c *Checker) env(p *policy.Policy, names string, item each, object, params 
 // expression checks one expression. The second result is its type.
 func (c *Checker) expression(p *policy.Policy, in policy.Part, object *shape.Type, untyped,
 	typed *cel.Env) (*Finding, *cel.Type) {
-	parsed, issues := celenv.ParseOwn(untyped, compile.Declare(p, in.Use, in.Locals), in.Src)
+	parsed, issues := celenv.ParseOwn(untyped, compile.Declare(p, in.Use, in.Locals), in.Expr)
 	if len(issues.Errors()) > 0 {
 		return nil, cel.DynType
 	}

@@ -14,6 +14,10 @@ func TestAdmitDialect(t *testing.T) {
 	binding := func(spec string) string {
 		return `{"apiVersion":"policy.celgate.dev/v1alpha1","kind":"AdmissionPolicyBinding","metadata":{"name":"p"},"spec":{` + spec + `}}`
 	}
+	shared := func(name, spec string) string {
+		return `{"apiVersion":"policy.celgate.dev/v1alpha1","kind":"AdmissionPolicyLibrary","metadata":{"name":"` + name +
+			`"},"spec":{` + spec + `}}`
+	}
 	mutation := func(expression string) string {
 		return `"reinvocationPolicy":"Never","mutations":[{"name":"m","patchType":"JSONMergePatch","jsonMergePatch":{"expression":"` +
 			expression + `"}}]`
@@ -34,6 +38,23 @@ func TestAdmitDialect(t *testing.T) {
 			"undeclared reference to 'includes'"},
 		{"what there was", own(kept), own(kept + `,"failurePolicy":"Ignore"`), ""},
 		{"another mutation", own(mutation("{}")), own(mutation("nothing")), "undeclared reference to 'nothing'"},
+		{"an import of nothing", "", own(validation + `,"imports":["none"]`), ""},
+		{"an import that is given twice", "", own(validation + `,"imports":["none","none"]`), "spec.imports[1]: Duplicate value"},
+		{"a library", "", shared("lib", `"functions":[{"name":"f","params":[{"name":"x","type":"int"}],"expression":"x + 1"}]`), ""},
+		{"a library that imports nothing", "", shared("lib", `"imports":["none"]`), ""},
+		{"a library that imports itself", "", shared("lib", `"imports":["lib"]`), "cycle lib → lib"},
+		{"a function of another type", "", shared("lib", `"functions":[{"name":"f","type":"string","expression":"1"}]`),
+			"spec.functions[0].expression: Invalid value: \"1\": must evaluate to string but got int"},
+		{"a function of the object", "", shared("lib", `"functions":[{"name":"f","expression":"object.a"}]`),
+			"undeclared reference to 'object'"},
+		{"a function that calls itself", "", shared("lib", `"functions":[{"name":"f","expression":"lib.f()"}]`),
+			"a function must not call itself: lib.f → lib.f"},
+		{"a library with the name of a variable", "", shared("object", `"scopes":[]`), `metadata.name: Invalid value: "object"`},
+		{"a library with a field of another kind", "", shared("lib", `"validations":[]`), `unknown field "spec.validations"`},
+		{"a scope that is none", "", shared("lib", `"scopes":[{"name":"s","paths":["spec[0]"]}]`), "spec.scopes[0].paths[0]: Invalid value"},
+		{"a selector", "", own(`"validations":[{"expression":"selectors.matches(object.metadata.labels, object.spec)"}]`), ""},
+		{"a selector that is none", "", own(`"validations":[{"expression":"selectors.match(object.metadata.labels, object.spec)"}]`),
+			"undeclared reference to 'selectors.match' (did you mean selectors.matches?)"},
 		{"a binding", "", binding(`"policyName":"p"`), ""},
 		{"a binding of nothing", "", binding(`"mutationActions":["Warn"]`), "spec.policyName: Required value"},
 		{"an unknown action", "", binding(`"policyName":"p","mutationActions":["Deny"]`),

@@ -27,9 +27,10 @@ func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celg
 	if tree.Object(r.Object).Metadata()["deletionTimestamp"] != nil {
 		return allowed, nil // as the server, which lets finalizers go from what has become invalid
 	}
-	p, b, err := policy.FromObject(policy.Native(r.Object), nil)
+	o, err := policy.Read(policy.Native(r.Object), nil)
+	p, b := o.Policy, o.Binding
 	if a.Phase == Mutating {
-		if err != nil { // the validating phase says so
+		if err != nil || o.Library != nil { // the validating phase says so
 			return allowed, nil
 		}
 		return a.sealPolicy(ctx, engine, p, b)
@@ -41,7 +42,15 @@ func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celg
 	case err != nil:
 		return nil, refuseBody("the object is not a policy or binding that can be read", err)
 	}
+	if o.Library != nil {
+		return decideImports(allowed, o.Ref(), engine.LibraryErrors(o.Library)), nil
+	}
 	errs := engine.WriteErrors(a.resolveWritten(p, b))
+	if p != nil && len(p.Imports) > 0 {
+		if d := decideImports(allowed, p.Ref(), errs); d.Allowed {
+			allowed, errs = d, nil
+		}
+	}
 	if len(errs) == 0 && b != nil {
 		errs = engine.BindErrors(ctx, a.resolveWritten(nil, b))
 	}
@@ -57,6 +66,19 @@ func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celg
 		return &celgate.Decision{Status: b.Ref().Invalid(errs)}, nil
 	}
 	return &celgate.Decision{Status: p.Ref().Invalid(errs)}, nil
+}
+
+// decideImports is the decision about an object with errs. One that imports what is not there, or is not valid, is stored
+// with a warning: the objects of a release come in any order, and until all are there policies fail as they say.
+func decideImports(allowed *celgate.Decision, ref policy.Ref, errs field.ErrorList) *celgate.Decision {
+	d := *allowed
+	for _, err := range errs {
+		if !celgate.MissesImport(err) {
+			return &celgate.Decision{Status: ref.Invalid(errs)}
+		}
+		d.Warnings = append(d.Warnings, celgate.Warning{Text: err.Error() + ": until that is mended, policies that need it fail as their failurePolicy says"})
+	}
+	return &d
 }
 
 // notJudgedStatus is the denial of an object of celgate's own kinds.

@@ -44,7 +44,7 @@ func Configurations(set *policy.Set, t Target) (mutating, validating map[string]
 // Split returns the policies of one failurePolicy, and others of the set beside them, with the bindings of the set. A
 // binding of several policies is about those of them that are there.
 func Split(set *policy.Set, fp policy.FailurePolicy, beside ...*policy.Policy) *policy.Set {
-	split := &policy.Set{}
+	split := &policy.Set{Libraries: set.Libraries}
 	elsewhere := map[policy.Ref]bool{}
 	for _, p := range set.Policies {
 		if p.FailurePolicy == fp {

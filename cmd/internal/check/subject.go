@@ -138,7 +138,7 @@ func (s *subject) parse(f *facts) {
 			continue
 		}
 		e := &expression{Part: x}
-		parsed, issues := env.Parse(e.Src)
+		parsed, issues := celenv.ParseOwn(env, celenv.Declared{}, e.Expr)
 		if issues.Err() == nil {
 			e.ast = parsed.NativeRep()
 			e.reads = effects.ReadsOf(e.ast.Expr(), results)
@@ -338,7 +338,7 @@ func (e *expression) forget() { e.parsed, e.spans, e.paths = [2]*cel.Ast{}, nil,
 // check type-checks an expression in an environment of a dialect.
 func (e *expression) check(env *cel.Env, d celenv.Declared, in dialect) (*cel.Ast, *cel.Issues) {
 	if e.parsed[in] == nil {
-		parsed, issues := celenv.ParseOwn(env, d, e.Src)
+		parsed, issues := celenv.ParseOwn(env, d, e.Expr)
 		if len(issues.Errors()) > 0 {
 			return nil, issues
 		}

@@ -239,6 +239,9 @@ func (w *world) rejections(e *celgate.Engine) []report.Rejection {
 		if b := w.set.Binding(r.Ref); b != nil {
 			locate = b.Locate
 		}
+		if l := w.set.Library(r.Ref); l != nil {
+			locate, expr = l.Locate, l.At
+		}
 		if r.Status != nil && r.Status.Details != nil {
 			for _, cause := range r.Status.Details.Causes {
 				out.Problems = append(out.Problems,

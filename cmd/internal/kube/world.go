@@ -33,7 +33,8 @@ var (
 		"mutatingadmissionpolicies", "mutatingadmissionpolicybindings"}
 
 	dialectVersion = schema.GroupVersion{Group: policy.OwnGroup, Version: "v1alpha1"}
-	dialectOwn     = []string{"admissionpolicies", "admissionpolicybindings", "namespacedadmissionpolicybindings"}
+	dialectOwn     = []string{"admissionpolicies", "admissionpolicybindings", "namespacedadmissionpolicybindings",
+		"admissionpolicylibraries"}
 
 	// ownResources are all of them, each in its version.
 	ownResources = slices.Concat(resourcesIn(ownVersion, mirrored), resourcesIn(dialectVersion, dialectOwn))
@@ -203,8 +204,9 @@ func (w *World) CheckSynced() error {
 type Source struct {
 	Resource string
 	Object   map[string]any
-	Policy   *policy.Policy // one of the two, or Err
+	Policy   *policy.Policy // one of these, or Err
 	Binding  *policy.Binding
+	Library  *policy.Library
 	Err      error
 	Disabled bool // by its annotation
 	Native   bool // the server itself acts on this binding
@@ -213,7 +215,12 @@ type Source struct {
 	Withheld *Condition
 }
 
-// Sources returns the policies and bindings of the cluster; as a set those of them that celgate is to act on. A
+// Read is what the object of a source was read as.
+func (s *Source) Read() policy.Object {
+	return policy.Object{Policy: s.Policy, Binding: s.Binding, Library: s.Library}
+}
+
+// Sources returns the policies, bindings and libraries of the cluster; as a set those of them that celgate is to act on. A
 // policy whose spec has not changed since the last call is the same value.
 func (w *World) Sources() ([]Source, *policy.Set) {
 	w.sourcesMu.Lock()
@@ -228,23 +235,17 @@ func (w *World) Sources() ([]Source, *policy.Set) {
 			s, known := w.sources[of]
 			if !known || of.uid == "" {
 				s = Source{Resource: ownResources[i].Resource}
-				s.Policy, s.Binding, s.Err = policy.FromObject(policy.Native(object), nil)
-				if s.Policy != nil {
-					s.Policy.Stored = true
-				} else if s.Binding != nil {
-					s.Binding.Stored = true
-				}
+				var read policy.Object
+				read, s.Err = policy.Read(policy.Native(object), nil)
+				read.Store()
+				s.Policy, s.Binding, s.Library = read.Policy, read.Binding, read.Library
 			}
 			s.Object, s.Disabled = object, isDisabled(object)
 			s.Native = s.Binding != nil && w.IsHandedOver(s.Binding)
 			next[of] = s
 			sources = append(sources, s)
-			switch {
-			case s.Err != nil || s.Disabled || s.Native:
-			case s.Policy != nil:
-				set.Policies = append(set.Policies, s.Policy)
-			default:
-				set.Bindings = append(set.Bindings, s.Binding)
+			if s.Err == nil && !s.Disabled && !s.Native {
+				set.Add(s.Read())
 			}
 		}
 	}

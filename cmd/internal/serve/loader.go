@@ -77,7 +77,8 @@ type loaded struct {
 	minor    string
 	sources  []kube.Source
 	rejected map[policy.Ref]celgate.Rejection
-	changed  chan struct{} // closed when something else is in force
+	failing  map[policy.Ref]celgate.Rejection // of policies in force, for want of what they import
+	changed  chan struct{}                    // closed when something else is in force
 }
 
 const (
@@ -324,7 +325,13 @@ func (l *loader) buildIn(ctx context.Context, world *kube.World, f *folder) erro
 
 // overlay is over with what under has besides.
 func overlay(over policy.Set, under *policy.Set) *policy.Set {
-	set := &policy.Set{Policies: slices.Clone(over.Policies), Bindings: slices.Clone(over.Bindings)}
+	set := &policy.Set{Policies: slices.Clone(over.Policies), Bindings: slices.Clone(over.Bindings),
+		Libraries: slices.Clone(over.Libraries)}
+	for _, l := range under.Libraries {
+		if over.Library(l.Ref()) == nil {
+			set.Libraries = append(set.Libraries, l)
+		}
+	}
 	for _, p := range under.Policies {
 		if over.Policy(p.Ref()) == nil {
 			set.Policies = append(set.Policies, p)
@@ -387,6 +394,7 @@ func (l *loader) compile(f *folder, set *policy.Set, sources []kube.Source, opti
 	options.Limits.Pool, options.Limits.Cost, options.Sizes = l.memory, l.RequestCost, l.Sizes
 	l.noteMoved(set)
 	replace, rejected, err := l.compileAll(set, options)
+	failing := failingOf(replace)
 	if err != nil {
 		return err
 	}
@@ -404,7 +412,12 @@ func (l *loader) compile(f *folder, set *policy.Set, sources []kube.Source, opti
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
+	for ref, r := range failing {
+		l.Log.Error("policy fails", "kind", r.Kind, "policy", ref.Name, "error", r.Status.Message)
+	}
 	force := &policy.Set{ // for the configurations: the rules of a rejected policy are not asked for
+		Libraries: slices.DeleteFunc(slices.Clone(set.Libraries),
+			func(l *policy.Library) bool { _, bad := rejected[l.Ref()]; return bad }),
 		Policies: slices.DeleteFunc(slices.Clone(set.Policies),
 			func(p *policy.Policy) bool { _, bad := rejected[p.Ref()]; return bad }),
 		Bindings: slices.DeleteFunc(slices.Clone(set.Bindings),
@@ -415,7 +428,7 @@ func (l *loader) compile(f *folder, set *policy.Set, sources []kube.Source, opti
 		live.Replace(engine)
 	}
 	last := l.current.Swap(&loaded{set: force, types: options.Types, minor: options.KubeVersion, sources: sources,
-		rejected: rejected, changed: make(chan struct{})})
+		rejected: rejected, failing: failing, changed: make(chan struct{})})
 	if last != nil {
 		close(last.changed)
 	}
@@ -459,7 +472,7 @@ func (l *loader) compileAll(set *policy.Set, options celgate.Options) (map[*engi
 	if err := compile(set); err != nil || !l.Manage {
 		return made, rejected, err
 	}
-	whole := &policy.Set{Policies: set.Policies}
+	whole := &policy.Set{Policies: set.Policies, Libraries: set.Libraries}
 	valid := validOf(set, rejected)
 	for _, b := range set.Bindings {
 		_, bad := rejected[b.Ref()]
@@ -475,6 +488,17 @@ func (l *loader) compileAll(set *policy.Set, options celgate.Options) (map[*engi
 		return made, rejected, nil
 	}
 	return made, rejected, compile(whole)
+}
+
+// failingOf are the policies that are errors for every request.
+func failingOf(engines map[*engines]*celgate.Engine) map[policy.Ref]celgate.Rejection {
+	failing := map[policy.Ref]celgate.Rejection{}
+	for _, e := range engines {
+		for _, r := range e.Failing() {
+			failing[r.Ref] = r
+		}
+	}
+	return failing
 }
 
 // validOf are the policies of a set that are not rejected.
@@ -561,6 +585,9 @@ func (f *folder) place(r celgate.Rejection) policy.Position {
 	if p := f.set.Policy(r.Ref); p != nil {
 		return p.Locate(mistake)
 	}
+	if of := f.set.Library(r.Ref); of != nil {
+		return of.Locate(mistake)
+	}
 	if b := f.set.Binding(r.Ref); b != nil {
 		return b.Locate(mistake)
 	}
@@ -569,5 +596,5 @@ func (f *folder) place(r celgate.Rejection) policy.Position {
 
 // has reports whether a policy or binding is one of the folder's.
 func (f *folder) has(ref policy.Ref) bool {
-	return f.set.Policy(ref) != nil || f.set.Binding(ref) != nil
+	return f.set.Policy(ref) != nil || f.set.Binding(ref) != nil || f.set.Library(ref) != nil
 }

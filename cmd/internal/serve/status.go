@@ -32,6 +32,9 @@ func (l *loader) status(w *writing, s kube.Source) kube.Status {
 		if r, bad := w.rejected[refOf(s)]; bad && w.partialReason(s) == "" {
 			compiled = kube.Condition{Type: "Compiled", Reason: "Invalid", Message: r.Status.Message}
 		}
+		if r, fails := w.failing[refOf(s)]; fails {
+			compiled = kube.Condition{Type: "Compiled", Reason: "Imports", Message: r.Status.Message}
+		}
 	}
 	is := kube.Status{Conditions: []kube.Condition{compiled, w.readyCondition(s, compiled.True, l.paramsObstacle(w, s))}}
 	if s.Withheld != nil && compiled.True { // nobody has compiled it
@@ -133,10 +136,8 @@ func (w *writing) partialReason(s kube.Source) string {
 }
 
 func refOf(s kube.Source) policy.Ref {
-	if s.Policy != nil {
-		return s.Policy.Ref()
-	}
-	return s.Binding.Ref()
+	o := s.Read()
+	return o.Ref()
 }
 
 // isHandedOver reports a policy that the API server itself acts on: with some of its bindings natively, and without any
@@ -155,6 +156,9 @@ func (w *writing) readyCondition(s kube.Source, compiled bool, unreadable string
 	not := func(reason, message string) kube.Condition {
 		return kube.Condition{Type: "Ready", Reason: reason, Message: message}
 	}
+	if r, fails := w.failing[refOf(s)]; fails && s.Err == nil && !s.Disabled {
+		return not("Imports", "requests that the policy matches fail as its failurePolicy says: "+r.Status.Message)
+	}
 	switch {
 	case !compiled:
 		return not("Invalid", "the condition Compiled says why")
@@ -169,8 +173,12 @@ func (w *writing) readyCondition(s kube.Source, compiled bool, unreadable string
 		return not("Partial", why)
 	}
 	if s.Policy != nil && !slices.Contains(w.set.Policies, s.Policy) ||
-		s.Binding != nil && !slices.Contains(w.set.Bindings, s.Binding) {
+		s.Binding != nil && !slices.Contains(w.set.Bindings, s.Binding) ||
+		s.Library != nil && !slices.Contains(w.set.Libraries, s.Library) {
 		return not("Directory", "the directory of policies has another of this name")
+	}
+	if s.Library != nil {
+		return w.loadedBy(s)
 	}
 	if none := w.obstacle(s); none != (why{}) {
 		return not(none.reason, none.message)
@@ -181,6 +189,11 @@ func (w *writing) readyCondition(s kube.Source, compiled bool, unreadable string
 	if unreadable != "" {
 		return not("ParamsUnreadable", unreadable+": requests that the policy matches fail as its failurePolicy says")
 	}
+	return w.loadedBy(s)
+}
+
+// loadedBy says on how many replicas a policy, a binding or a library is in force.
+func (w *writing) loadedBy(s kube.Source) kube.Condition {
 	have := 0
 	for _, replica := range w.all {
 		if replica.Loaded.Has(s.Object) {
@@ -267,8 +280,22 @@ func turnsOf(engines ...*celgate.Engine) (map[policy.Ref]turn, error) {
 
 // typeChecks remembers what types say about policies, as long as neither they nor the kinds change.
 type typeChecks struct {
-	types *schema.Registry
-	known map[string]*typeCheck // by uid and generation
+	types  *schema.Registry
+	known  map[string]*typeCheck // by uid and generation, and the libraries of the policy
+	linker policy.Linker
+	linked *policy.Set
+	of     *loaded // whose policies are linked
+}
+
+// link returns a policy with what it imports.
+func (c *typeChecks) link(in *loaded, p *policy.Policy) *policy.Policy {
+	if c.of != in {
+		c.of, c.linked = in, c.linker.Link(in.set)
+	}
+	if linked := c.linked.Policy(p.Ref()); linked != nil {
+		return linked
+	}
+	return p
 }
 
 // A typeCheck is what the types of kinds say about a policy: what is wrong with it, and what it may cost.
@@ -282,9 +309,13 @@ func (c *typeChecks) checkOf(in *loaded, s kube.Source) *typeCheck {
 		c.types, c.known = in.types, map[string]*typeCheck{}
 	}
 	object := unstructured.Unstructured{Object: s.Object}
+	p := c.link(in, s.Policy)
 	key := fmt.Sprint(object.GetUID(), object.GetGeneration())
+	for _, l := range p.Libraries() {
+		key += fmt.Sprintf(" %s/%d", l.Metadata.UID, l.Metadata.Generation)
+	}
 	if c.known[key] == nil {
-		c.known[key] = &typeCheck{typesOf(in, s), costsOf(in, s.Policy)}
+		c.known[key] = &typeCheck{typesOf(in, p), costsOf(in, p)}
 	}
 	return c.known[key]
 }
@@ -306,15 +337,15 @@ func costsOf(in *loaded, p *policy.Policy) (all []kube.EstimatedCost) {
 }
 
 // typesOf is what the type checker of the server says, and that of mutations.
-func typesOf(in *loaded, s kube.Source) *kube.TypeChecking {
+func typesOf(in *loaded, p *policy.Policy) *kube.TypeChecking {
 	checked := &kube.TypeChecking{}
 	found, err := analysis.Run(context.Background(), analysis.Input{
-		Set: &policy.Set{Policies: []*policy.Policy{s.Policy}}, Types: in.types, KubeVersion: in.minor,
+		Set: &policy.Set{Policies: []*policy.Policy{p}}, Types: in.types, KubeVersion: in.minor,
 	}, analysis.ServerWarnings())
 	if err != nil {
 		return checked // the engine could not have been made
 	}
-	for _, v := range s.Policy.Validations { // in the server's order
+	for _, v := range p.Validations { // in the server's order
 		for _, e := range []policy.Expr{v.Expr, v.MessageExpr} {
 			i := slices.IndexFunc(found, func(d analysis.Diagnostic) bool {
 				return d.Server != nil &&
@@ -326,7 +357,7 @@ func typesOf(in *loaded, s kube.Source) *kube.TypeChecking {
 			}
 		}
 	}
-	checked.ExpressionWarnings = append(checked.ExpressionWarnings, mutationWarnings(in, s.Policy)...)
+	checked.ExpressionWarnings = append(checked.ExpressionWarnings, mutationWarnings(in, p)...)
 	return checked
 }
 

@@ -74,6 +74,10 @@ type AdmissionPolicySpec struct {
 	// Expressions that must all be true for the policy to be evaluated. Each phase evaluates them on its own object.
 	MatchConditions []admissionv1.MatchCondition `json:"matchConditions,omitempty"`
 
+	// The AdmissionPolicyLibraries whose variables, functions and scopes the policy uses, by name. While one of them does
+	// not exist or is not valid, the policy fails, and failurePolicy decides.
+	Imports []string `json:"imports,omitempty"`
+
 	// Named expressions that other expressions use as variables.NAME.
 	Variables []admissionv1.Variable `json:"variables,omitempty"`
 
@@ -176,8 +180,8 @@ type Validation struct {
 	MessageExpression string `json:"messageExpression,omitempty"`
 
 	// The values that the rule applies to: a path such as spec.containers[*], spec.ports[name=http],
-	// metadata.labels["a.b/c"] or spec.x[key].y[index].field, or the name kubernetes.allContainers or
-	// kubernetes.podSpec. Expressions see the value as scope, its path as scopePath.field, the keys and indexes that
+	// metadata.labels["a.b/c"] or spec.x[key].y[index].field, or the name kubernetes.allContainers,
+	// kubernetes.podSpec or LIBRARY.NAME of an imported library. Expressions see the value as scope, its path as scopePath.field, the keys and indexes that
 	// the path names as scopePath.key, and the value that it replaces as oldScope, which is null if there is none. An
 	// absent field is skipped, without an error.
 	Scope string `json:"scope,omitempty"`
@@ -586,5 +590,93 @@ type AdmissionPolicyBindingStatus struct {
 
 	// Compiled: whether the binding is well-formed. Reachable: whether it could have an effect. Ready: whether it is in
 	// force.
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// An AdmissionPolicyLibrary shares variables, functions and scopes between policies. Policies that import the library use
+// its parts as LIBRARY.NAME, and so does the library itself. It is cluster-scoped. The name of a library is letters and
+// digits, beginning with a letter, and differs from every library, variable and type of CEL and of policies.
+type AdmissionPolicyLibrary struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// Standard metadata.
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// The parts of the library.
+	Spec AdmissionPolicyLibrarySpec `json:"spec"`
+
+	// The state of the library in a cluster.
+	Status AdmissionPolicyLibraryStatus `json:"status,omitzero"`
+}
+
+// An AdmissionPolicyLibrarySpec has the parts of a library. The name of each part is unique.
+type AdmissionPolicyLibrarySpec struct {
+	// The libraries whose parts this one uses, by name. Imports must not form a cycle.
+	Imports []string `json:"imports,omitempty"`
+
+	// Named expressions. A policy evaluates a variable when it first uses it, and once. A variable may use the names that
+	// variables of a policy may use, except for the variables of the policy.
+	Variables []admissionv1.Variable `json:"variables,omitempty"`
+
+	// Functions. A function must not call itself, directly or through others.
+	Functions []Function `json:"functions,omitempty"`
+
+	// Scopes of validations and mutations.
+	Scopes []NamedScope `json:"scopes,omitempty"`
+}
+
+// A Function is an expression with parameters. The expression may use its parameters and call other functions, so the
+// result depends on the arguments alone. An argument is evaluated once. A call costs as much as its expression.
+type Function struct {
+	// The name of the function: a CEL identifier.
+	//
+	//crd:minLength 1
+	Name string `json:"name"`
+
+	// The parameters, in order.
+	Params []FunctionParam `json:"params,omitempty"`
+
+	// The type of the result, written like the type of a parameter. The result is converted to it. Without it, the result
+	// has the type of the expression.
+	Type string `json:"type,omitempty"`
+
+	// The expression of the result.
+	//
+	//crd:minLength 1
+	Expression string `json:"expression"`
+}
+
+// A FunctionParam is a parameter of a function.
+type FunctionParam struct {
+	// The name of the parameter in the expression: a CEL identifier.
+	//
+	//crd:minLength 1
+	Name string `json:"name"`
+
+	// bool, int, uint, double, string, bytes, duration, timestamp, list(TYPE), map(TYPE, TYPE) or dyn (the default). An
+	// argument of another type is refused when the policy is written, if its type is known by then. Otherwise it is
+	// converted to a scalar type, as string(argument) does.
+	Type string `json:"type,omitempty"`
+}
+
+// A NamedScope is a scope that validations and mutations use by name: one path or several.
+type NamedScope struct {
+	// The name of the scope: a CEL identifier.
+	//
+	//crd:minLength 1
+	Name string `json:"name"`
+
+	// The paths, all with the same names for scopePath.
+	//
+	//crd:minItems 1
+	Paths []string `json:"paths"`
+}
+
+// An AdmissionPolicyLibraryStatus is the state of a library, written by celgate serve.
+type AdmissionPolicyLibraryStatus struct {
+	// The generation of the library that the status describes.
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// Compiled: whether the library is well-formed. Ready: whether the replicas know it.
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }

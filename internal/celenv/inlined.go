@@ -1,0 +1,89 @@
+package celenv
+
+import (
+	"unicode/utf8"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common"
+	"github.com/google/cel-go/common/ast"
+
+	"github.com/celgate/celgate/policy"
+)
+
+// parseExpression parses an expression of a policy with what it names of libraries put in. The places of its nodes, and
+// of its issues, are those of the text that was written: what was put in stands at what it was put in for.
+func parseExpression(env *cel.Env, x policy.Expr, source func(string) common.Source) (*cel.Ast, *cel.Issues) {
+	src := source(x.Src)
+	at, problem := x.Problem()
+	text := x.Inlined()
+	if problem == "" && text == nil {
+		return parse(env, src)
+	}
+	if parsed, issues := parse(env, src); len(issues.Errors()) > 0 {
+		return parsed, issues
+	}
+	if problem != "" {
+		found := common.NewErrors(src)
+		place, _ := src.OffsetLocation(int32(utf8.RuneCountInString(x.Src[:at])))
+		found.ReportError(place, "%s", problem)
+		return nil, cel.NewIssues(found)
+	}
+	parsed, issues := parse(env, source(text.Code))
+	if len(issues.Errors()) > 0 { // of the whole, which is too deep or too long
+		found := common.NewErrors(src)
+		found.ReportError(common.NewLocation(1, 0), "with its libraries: %s", issues.Errors()[0].Message)
+		return nil, cel.NewIssues(found)
+	}
+	return written(parsed, x, src)
+}
+
+// written returns what was parsed of the code of an expression with the places of the text that was written.
+func written(parsed *cel.Ast, x policy.Expr, src common.Source) (*cel.Ast, *cel.Issues) {
+	message, err := cel.AstToParsedExpr(parsed)
+	if err != nil {
+		found := common.NewErrors(src)
+		found.ReportError(common.NewLocation(1, 0), "%v", err)
+		return nil, cel.NewIssues(found)
+	}
+	message.SourceInfo.LineOffsets = src.LineOffsets()
+	placed := cel.ParsedExprToAstWithSource(message, src)
+	places := placing{x: x, ascii: len(x.Code()) == utf8.RuneCountInString(x.Code()) &&
+		len(x.Src) == utf8.RuneCountInString(x.Src)}
+	info := placed.NativeRep().SourceInfo()
+	for id, r := range parsed.NativeRep().SourceInfo().OffsetRanges() {
+		info.SetOffsetRange(id, places.of(r))
+	}
+	return placed, nil
+}
+
+// A placing finds the places of nodes of the code of an expression in its text. CEL counts in code points.
+type placing struct {
+	x     policy.Expr
+	ascii bool
+}
+
+func (p placing) of(r ast.OffsetRange) ast.OffsetRange {
+	at := int(r.Start)
+	if !p.ascii {
+		at = byteOf(p.x.Code(), at)
+	}
+	from, to, verbatim := p.x.Inlined().Written(at)
+	if !p.ascii {
+		from, to = utf8.RuneCountInString(p.x.Src[:from]), utf8.RuneCountInString(p.x.Src[:to])
+	}
+	if verbatim {
+		return ast.OffsetRange{Start: int32(from), Stop: int32(from) + r.Stop - r.Start}
+	}
+	return ast.OffsetRange{Start: int32(from), Stop: int32(to)}
+}
+
+// byteOf is the offset in bytes of a code point.
+func byteOf(s string, n int) int {
+	for i := range s {
+		if n == 0 {
+			return i
+		}
+		n--
+	}
+	return len(s)
+}

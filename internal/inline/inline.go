@@ -1,0 +1,420 @@
+// Package inline puts what libraries of the dialect say in the place of what names it: the bodies of functions where
+// they are called, variables by the names that they have beside those of a policy. It works on texts, so that what is
+// evaluated is, to the last node, what a native policy with the same text would be.
+package inline
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate/internal/spell"
+)
+
+// A Member is what a library has under a name: a variable or a function.
+type Member struct {
+	Variable string   // what the variable is called as a member of variables; empty: the member is a function
+	Params   []string // of a function
+	Body     string   // of a function: without comments, with the bodies of others in the place of their calls
+	Takes    []string // beside Params: the conversion of an argument, such as string; empty: none
+	Gives    string   // that of the result; empty: none
+}
+
+// Libraries are the members of libraries by the name of the library, then by their own.
+type Libraries map[string]map[string]Member
+
+// Longest is how many bytes an expression may have with everything that is put in.
+const Longest = 64 << 10
+
+// An Error says what is wrong with a name of a library at a byte of a text.
+type Error struct {
+	At   int
+	Text string
+}
+
+// Error returns the text.
+func (e *Error) Error() string { return e.Text }
+
+// A Text is an expression with everything put in.
+type Text struct {
+	Code string
+	Uses []string // the full names of the variables and functions that the text itself names, each once
+
+	parts []part
+}
+
+// A part of a code was written as it is, or stands for what was written.
+type part struct {
+	code     int // where it begins
+	from, to int // what was written
+	verbatim bool
+}
+
+// Written returns which bytes of the text that was written the byte at offset of the code is, or stands for; verbatim
+// says that it is one of them, to that it is everything up to there.
+func (t *Text) Written(offset int) (from, to int, verbatim bool) {
+	i, found := slices.BinarySearchFunc(t.parts, offset, func(p part, at int) int { return p.code - at })
+	if !found {
+		i--
+	}
+	if i < 0 {
+		return offset, offset, true
+	}
+	p := t.parts[i]
+	if p.verbatim {
+		at := min(p.from+offset-p.code, p.to)
+		return at, at, true
+	}
+	return p.from, p.to, false
+}
+
+// Expand puts into a text what it names of libraries. Nil, without an error, says that it names nothing of them. Where
+// variables have no place, without says why, and naming one is an error.
+func Expand(src string, known Libraries, without string) (*Text, *Error) {
+	if !mentions(src, known) {
+		return nil, nil
+	}
+	x := expander{src: src, tokens: tokens(src), known: known, without: without}
+	x.expand(0, len(x.tokens), 0, len(src))
+	if x.err != nil || len(x.uses) == 0 {
+		return nil, x.err
+	}
+	return &Text{Code: x.code.String(), Uses: slices.Sorted(maps.Keys(x.uses)), parts: x.parts}, nil
+}
+
+// Named returns the members of a library that a text names, with where it does so first, by their own names.
+func Named(src, library string) map[string]int {
+	all := map[string]int{}
+	x := expander{src: src, tokens: tokens(src), known: Libraries{library: nil}}
+	for i := range x.tokens {
+		if _, ok := x.libraryAt(i); ok {
+			if _, before := all[x.tokens[i+2].text]; !before {
+				all[x.tokens[i+2].text] = x.tokens[i].from
+			}
+		}
+	}
+	return all
+}
+
+// Trim returns the text as it is without the first bytes of what was written, which are white space.
+func (t *Text) Trim(bytes int) *Text {
+	if bytes == 0 {
+		return t
+	}
+	trimmed := *t
+	trimmed.parts = slices.Clone(t.parts)
+	for i, p := range trimmed.parts {
+		if p.verbatim && p.from < bytes { // it begins with the white space
+			trimmed.Code = trimmed.Code[bytes-p.from:]
+		}
+		trimmed.parts[i].from, trimmed.parts[i].to = max(p.from-bytes, 0), p.to-bytes
+		if i > 0 || !p.verbatim {
+			trimmed.parts[i].code = p.code - (len(t.Code) - len(trimmed.Code))
+		}
+	}
+	return &trimmed
+}
+
+// mentions reports that a text may name something of a library.
+func mentions(src string, known Libraries) bool {
+	for name := range known {
+		if strings.Contains(src, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// Body makes the text of a function one that can stand in another expression.
+func Body(code string) string {
+	var b strings.Builder
+	end := 0
+	for _, t := range tokens(code) {
+		if between := code[end:t.from]; end > 0 && between != "" {
+			if strings.Contains(between, "//") {
+				between = " "
+			}
+			b.WriteString(between)
+		}
+		b.WriteString(t.text)
+		end = t.to
+	}
+	return b.String()
+}
+
+// An expander writes the code of one text.
+type expander struct {
+	src     string
+	tokens  []token
+	known   Libraries
+	without string
+
+	code  strings.Builder
+	parts []part
+	uses  map[string]bool
+	err   *Error
+}
+
+func (x *expander) fail(at int, format string, args ...any) {
+	if x.err == nil {
+		x.err = &Error{at, fmt.Sprintf(format, args...)}
+	}
+}
+
+// copy writes bytes of the text as they are.
+func (x *expander) copy(from, to int) {
+	if from < to {
+		x.parts = append(x.parts, part{x.code.Len(), from, to, true})
+		x.code.WriteString(x.src[from:to])
+	}
+}
+
+// put writes what stands for bytes of the text.
+func (x *expander) put(code string, from, to int) {
+	x.parts = append(x.parts, part{x.code.Len(), from, to, false})
+	x.code.WriteString(code)
+	if x.code.Len() > Longest {
+		x.fail(from, "with its libraries the expression has more than %d bytes", Longest)
+	}
+}
+
+// expand writes the tokens from first up to last, which are bytes from up to to of the text.
+func (x *expander) expand(first, last, from, to int) {
+	for i := first; i < last && x.err == nil; i++ {
+		library, ok := x.libraryAt(i)
+		if !ok {
+			continue
+		}
+		x.copy(from, x.tokens[i].from)
+		member := x.tokens[i+2]
+		name := x.tokens[i].text + "." + member.text
+		m, ok := library[member.text]
+		if !ok {
+			x.undeclared(x.tokens[i], member, library)
+			return
+		}
+		if x.uses == nil {
+			x.uses = map[string]bool{}
+		}
+		x.uses[name] = true
+		called := i+3 < len(x.tokens) && x.tokens[i+3].text == "("
+		switch {
+		case m.Variable == "" && !called:
+			x.fail(x.tokens[i].from, "%s is a function of %s: its arguments are missing", name, several(len(m.Params)))
+		case m.Variable != "" && called:
+			x.fail(x.tokens[i].from, "%s is a variable, not a function", name)
+		case m.Variable != "" && x.without != "":
+			x.fail(x.tokens[i].from, "%s is a variable, and %s", name, x.without)
+		case m.Variable != "":
+			x.put("variables."+m.Variable, x.tokens[i].from, member.to)
+			i += 2
+			from = member.to
+		default:
+			end := x.call(name, m, i)
+			if x.err == nil {
+				i, from = end, x.tokens[end].to
+			}
+		}
+	}
+	x.copy(from, to)
+}
+
+func several(n int) string {
+	if n == 1 {
+		return "one argument"
+	}
+	return fmt.Sprintf("%d arguments", n)
+}
+
+// libraryAt returns the library whose name, and a member's, begin at a token.
+func (x *expander) libraryAt(i int) (map[string]Member, bool) {
+	t := x.tokens
+	if t[i].kind != word || i+2 >= len(t) || t[i+1].text != "." || t[i+2].kind != word || selected(t, i) {
+		return nil, false
+	}
+	library, ok := x.known[t[i].text]
+	return library, ok
+}
+
+// selected reports that a word is the name of a member of what stands before it.
+func selected(t []token, i int) bool {
+	return i > 0 && t[i-1].text == "." || i > 1 && t[i-1].text == "?" && t[i-2].text == "."
+}
+
+func (x *expander) undeclared(library, member token, known map[string]Member) {
+	text := fmt.Sprintf("undeclared reference to '%s.%s'", library.text, member.text)
+	near := spell.Nearest(member.text, slices.Sorted(maps.Keys(known)), max(2, len(member.text)/3))
+	if near != "" {
+		text += fmt.Sprintf(" (did you mean %s.%s?)", library.text, near)
+	}
+	x.fail(library.from, "%s", text)
+}
+
+// call writes the body of a function in the place of its call, which begins at a token, and returns the last token of
+// the call. An argument is evaluated once, before the body: it is the one item of a list, whose macro map names it. A
+// literal and a name, which cannot fail and cost nothing, are put into the body. Arguments and results are converted to
+// the types that are declared, without which the compiler would know nothing of what comes from an object.
+func (x *expander) call(name string, m Member, at int) (end int) {
+	args, end := x.arguments(at + 3)
+	begin := x.tokens[at].from
+	switch {
+	case end == len(x.tokens):
+		x.fail(begin, "the closing ) of %s is missing", name)
+	case len(args) != len(m.Params):
+		x.fail(begin, "%s takes %s, not %d", name, several(len(m.Params)), len(args))
+	}
+	if x.err != nil {
+		return end
+	}
+	to := x.tokens[end].to
+	taken := words(tokens(m.Body))
+	for _, a := range args {
+		maps.Copy(taken, words(x.tokens[a.first:a.last]))
+	}
+	body, closing := tokens(m.Body), ""
+	replaced := map[string]string{}
+	x.put(m.Gives+"(", begin, to)
+	for i, a := range args {
+		param, takes := m.Params[i], m.takes(i)
+		if text, plain := x.plain(a, body, takes); plain {
+			replaced[param] = text
+			continue
+		}
+		bound := param
+		inArguments := func() bool {
+			return slices.ContainsFunc(args, func(a argument) bool { return words(x.tokens[a.first:a.last])[bound] })
+		}
+		for n := 1; inArguments() || bound != param && taken[bound]; n++ {
+			bound = fmt.Sprintf("%s%d", param, n)
+		}
+		taken[bound], replaced[param] = true, bound
+		open, shut := "[", "].map("+bound+", "
+		if takes != "" {
+			open, shut = "["+takes+"(", ")"+shut
+		}
+		x.put(open, begin, to)
+		x.expand(a.first, a.last, x.tokens[a.first].from, x.tokens[a.last-1].to)
+		x.put(shut, begin, to)
+		closing += ")[0]"
+	}
+	x.put(rename(m.Body, body, replaced)+closing+")", begin, to)
+	return end
+}
+
+// An argument is the tokens from first up to last.
+type argument struct{ first, last int }
+
+// arguments returns those of a call whose opening parenthesis is a token, and the closing one; len(x.tokens) if there
+// is none.
+func (x *expander) arguments(open int) (all []argument, end int) {
+	depth, first := 0, open+1
+	for i := open; i < len(x.tokens); i++ {
+		if x.tokens[i].kind != symbol {
+			continue
+		}
+		switch x.tokens[i].text {
+		case "(", "[", "{":
+			depth++
+		case ")", "]", "}":
+			if depth--; depth == 0 {
+				if i > first {
+					all = append(all, argument{first, i})
+				}
+				return all, i
+			}
+		case ",":
+			if depth == 1 {
+				if i == first {
+					x.fail(x.tokens[i].from, "an argument is missing")
+				}
+				all = append(all, argument{first, i})
+				first = i + 1
+			}
+		}
+	}
+	return all, len(x.tokens)
+}
+
+// takes is the conversion of an argument.
+func (m Member) takes(i int) string {
+	if i < len(m.Takes) {
+		return m.Takes[i]
+	}
+	return ""
+}
+
+// plain returns the text of an argument that can stand in a body as often as the param does.
+func (x *expander) plain(a argument, body []token, takes string) (string, bool) {
+	if a.last-a.first != 1 {
+		return "", false
+	}
+	switch t := x.tokens[a.first]; {
+	case t.kind == literal:
+		return "(" + t.text + ")", takes == "" || takes == typeOf(t.text)
+	case t.kind == word: // which must not be another thing in the body
+		return t.text, takes == "" && !words(body)[t.text]
+	default:
+		return "", false
+	}
+}
+
+// typeOf returns the type of a literal; empty for one of which it says nothing at once.
+func typeOf(text string) string {
+	switch {
+	case text[0] == '"' || text[0] == '\'':
+		return "string"
+	case strings.Trim(text, "0123456789") == "":
+		return "int"
+	}
+	return ""
+}
+
+// words are the names among tokens, without those of members.
+func words(t []token) map[string]bool {
+	all := map[string]bool{}
+	for i := range t {
+		if t[i].kind == word && !selected(t, i) {
+			all[t[i].text] = true
+		}
+	}
+	return all
+}
+
+// rename returns a text, which has these tokens, with other names.
+func rename(text string, t []token, names map[string]string) string {
+	var b strings.Builder
+	end := 0
+	var open []int // the brackets around, by their tokens
+	for i := range t {
+		switch t[i].text {
+		case "(", "[", "{":
+			open = append(open, i)
+		case ")", "]", "}":
+			open = open[:max(len(open)-1, 0)]
+		}
+		other, ok := names[t[i].text]
+		if !ok || t[i].kind != word || selected(t, i) || namesField(t, i, open) {
+			continue
+		}
+		b.WriteString(text[end:t[i].from] + other)
+		end = t[i].to
+	}
+	return b.String() + text[end:]
+}
+
+// namesField reports that a word is the name of a field in a literal such as Object.spec{name: value}.
+func namesField(t []token, i int, open []int) bool {
+	if len(open) == 0 || i+1 >= len(t) || t[i+1].text != ":" {
+		return false
+	}
+	brace := open[len(open)-1]
+	if t[brace].text != "{" || brace == 0 || t[brace-1].kind != word || t[brace-1].text == "in" {
+		return false // of a map
+	}
+	before := i - 1
+	if t[before].text == "?" {
+		before--
+	}
+	return before == brace || t[before].text == ","
+}

@@ -1,0 +1,65 @@
+package lower
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/celgate/celgate/policy"
+)
+
+// inlineLibraries puts into the spec of a policy what its expressions name of libraries: the variables that they use before its
+// own, and the bodies of functions. A validation without a message keeps the one that names its expression as it was
+// written.
+func inlineLibraries(spec map[string]any, p *policy.Policy) {
+	var theirs []any
+	for _, v := range p.Variables {
+		if v.Library != "" {
+			theirs = append(theirs, map[string]any{"name": v.Name, "expression": v.Expr.Code()})
+		}
+	}
+	for x := range p.Expressions() {
+		if x.Inlined() != nil && strings.HasPrefix(x.Field, "spec.") {
+			replace(spec, strings.TrimPrefix(x.Field, "spec."), x.Code())
+		}
+	}
+	for _, x := range p.Validations {
+		if text := strings.TrimSpace(x.Expr.Src); x.Expr.Inlined() != nil && x.Message == "" && !strings.ContainsAny(text, "\r\n") {
+			replace(spec, strings.TrimSuffix(strings.TrimPrefix(x.Expr.Field, "spec."), "expression")+"message",
+				"failed expression: "+text)
+		}
+	}
+	if len(theirs) > 0 {
+		own, _ := spec["variables"].([]any)
+		spec["variables"] = append(theirs, own...)
+	}
+}
+
+var steps = regexp.MustCompile(`\w+`)
+
+// replace puts a text into the place of the value at a path of names and indexes, in copies of what leads to it.
+func replace(members map[string]any, path, text string) {
+	var set func(value any, path []string) any
+	set = func(value any, path []string) any {
+		if len(path) == 0 {
+			return text
+		}
+		switch of := value.(type) {
+		case map[string]any:
+			of = maps.Clone(of)
+			of[path[0]] = set(of[path[0]], path[1:])
+			return of
+		case []any:
+			of = slices.Clone(of)
+			if i, err := strconv.Atoi(path[0]); err == nil && i < len(of) {
+				of[i] = set(of[i], path[1:])
+			}
+			return of
+		}
+		return value
+	}
+	names := steps.FindAllString(path, -1)
+	members[names[0]] = set(members[names[0]], names[1:])
+}
