@@ -38,8 +38,8 @@ func (e *Engine) link(set *policy.Set, before *Engine) *policy.Set {
 // import is not there or is not valid, or no longer has what they use of it.
 func (e *Engine) Failing() []Rejection { return e.failing }
 
-// linked returns a policy that is written with the libraries of the engine.
-func (e *Engine) linked(p *policy.Policy) *policy.Policy {
+// linkPolicy returns a policy that is written with the libraries of the engine.
+func (e *Engine) linkPolicy(p *policy.Policy) *policy.Policy {
 	if len(p.Imports) == 0 {
 		return p
 	}
@@ -49,7 +49,7 @@ func (e *Engine) linked(p *policy.Policy) *policy.Policy {
 
 // importErrors returns why what a policy imports cannot be used.
 func (e *Engine) importErrors(p *policy.Policy) field.ErrorList {
-	errs := slices.Clone(p.Unlinked())
+	errs := slices.Clone(p.ImportErrors())
 	if len(errs) > 0 {
 		return errs
 	}
@@ -62,15 +62,15 @@ func (e *Engine) importErrors(p *policy.Policy) field.ErrorList {
 	return errs
 }
 
-// ofImports reports an error about what a policy or a library imports.
-func ofImports(err error) bool {
+// isOfImports reports an error about what a policy or a library imports.
+func isOfImports(err error) bool {
 	wrong, ok := err.(*field.Error)
 	return ok && strings.HasPrefix(wrong.Field, "spec.imports")
 }
 
 // MissesImport reports an error about a library that is imported and is not there, or is not valid.
 func MissesImport(err *field.Error) bool {
-	return ofImports(err) && (err.Type == field.ErrorTypeNotFound ||
+	return isOfImports(err) && (err.Type == field.ErrorTypeNotFound ||
 		err.Type == field.ErrorTypeInvalid && strings.HasPrefix(err.Detail, policy.InvalidLibrary))
 }
 

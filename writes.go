@@ -62,7 +62,7 @@ func (e *Engine) policyRefusal(ctx context.Context, req *Request) error {
 // binding. An UPDATE may keep what it had (pkg/apis/admissionregistration/validation/validation.go v1.37.2).
 func (e *Engine) WriteErrors(w compile.Written) field.ErrorList {
 	if w.Policy != nil {
-		w.Policy = e.linked(w.Policy)
+		w.Policy = e.linkPolicy(w.Policy)
 		if errs := e.slowPatterns(w.Policy); len(errs) > 0 {
 			return errs
 		}
@@ -124,7 +124,7 @@ func (e *Engine) storedErrors(p *policy.Policy) (refused, fails field.ErrorList)
 	wrong := policy.ValidatePolicyUpdate(p, nil, nil)
 	imports := e.importErrors(p)
 	if !e.standsIn || len(imports) > 0 {
-		return wrong.Filter(ofImports), imports
+		return wrong.Filter(isOfImports), imports
 	}
 	if errs := e.slowPatterns(p); len(errs) > 0 {
 		return errs, nil

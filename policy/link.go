@@ -37,24 +37,24 @@ func (l *Library) linkErrors() field.ErrorList {
 	return l.linked.errs
 }
 
-// Written is the policy as it was before a [Linker] linked it.
-func (p *Policy) Written() *Policy {
+// Source is the policy as it was before a [Linker] linked it.
+func (p *Policy) Source() *Policy {
 	if p.linked != nil && p.linked.of != nil {
 		return p.linked.of
 	}
 	return p
 }
 
-// Written is as [Policy.Written].
-func (l *Library) Written() *Library {
+// Source is as [Policy.Source].
+func (l *Library) Source() *Library {
 	if l.linked != nil {
 		return l.linked.of
 	}
 	return l
 }
 
-// Unlinked returns why a policy cannot be evaluated: libraries that it imports are not there, or are not valid.
-func (p *Policy) Unlinked() field.ErrorList {
+// ImportErrors returns why a policy cannot be evaluated: libraries that it imports are not there, or are not valid.
+func (p *Policy) ImportErrors() field.ErrorList {
 	switch {
 	case len(p.Imports) == 0:
 		return nil
@@ -114,14 +114,14 @@ func (k *Linker) Link(set *Set) *Set {
 	libraries := map[*Library]*Library{}
 	for _, l := range set.Libraries {
 		of := in.library(l.Name)
-		libraries[of.Written()] = of
+		libraries[of.Source()] = of
 		out.Libraries = append(out.Libraries, of)
 	}
 	policies := map[*Policy]*Policy{}
 	for _, p := range set.Policies {
 		if len(p.Imports) > 0 {
 			p = in.policy(p)
-			policies[p.Written()] = p
+			policies[p.Source()] = p
 		}
 		out.Policies = append(out.Policies, p)
 	}
@@ -150,12 +150,12 @@ func (in *linking) library(name string) *Library {
 		return l != nil && l.linked != nil && sameErrors(l.linked.errs, errs) &&
 			slices.Equal(l.linked.imports, imports)
 	}
-	l := in.before.libraries[given.Written()]
+	l := in.before.libraries[given.Source()]
 	switch {
 	case same(given):
 		l = given
 	case !same(l):
-		l = linkLibrary(given.Written(), imports, errs)
+		l = linkLibrary(given.Source(), imports, errs)
 		l.Stored = given.Stored
 	}
 	in.made[name] = l
@@ -193,7 +193,7 @@ func (in *linking) imports(names []string) (all []*Library, errs field.ErrorList
 // policy returns a linked policy.
 func (in *linking) policy(given *Policy) *Policy {
 	imports, errs := in.imports(given.Imports)
-	written := given.Written()
+	written := given.Source()
 	for _, p := range []*Policy{given, in.before.policies[written]} {
 		if p != nil && p.linked != nil && sameErrors(p.linked.errs, errs) && slices.Equal(p.linked.imports, imports) {
 			return p
@@ -240,7 +240,7 @@ func (p *Policy) link(imports []*Library) {
 	named := func(written Expr, read **scope.Scope) {
 		library, _, _ := strings.Cut(written.Src, ".")
 		if of, ok := scopes[library]; ok {
-			s := scope.Named(written.Src, of)
+			s := scope.FindNamed(written.Src, of)
 			*read = &s
 		}
 	}
@@ -273,7 +273,7 @@ func (p *Policy) link(imports []*Library) {
 // these use.
 func usedVariables(libraries []*Library, uses map[string]bool) (all []NamedExpr) {
 	for _, l := range slices.Backward(libraries) {
-		for _, v := range slices.Backward(l.Shared()) {
+		for _, v := range slices.Backward(l.SharedVariables()) {
 			if !uses[v.Full()] {
 				continue
 			}
@@ -289,8 +289,8 @@ func usedVariables(libraries []*Library, uses map[string]bool) (all []NamedExpr)
 	return all
 }
 
-// Shared returns the variables of a library as those of a policy that uses them.
-func (l *Library) Shared() []NamedExpr {
+// SharedVariables returns the variables of a library as those of a policy that uses them.
+func (l *Library) SharedVariables() []NamedExpr {
 	all := slices.Clone(l.Variables)
 	for i := range all {
 		v := &all[i]
@@ -359,7 +359,7 @@ func (o *functionOrder) link(i int) {
 	f := &o.library.Functions[i]
 	o.open = append(o.open, f.Name)
 	defer func() { o.open = o.open[:len(o.open)-1] }()
-	called := inline.Named(f.Expr.Src, o.library.Name)
+	called := inline.NamesOf(f.Expr.Src, o.library.Name)
 	for _, name := range slices.SortedFunc(maps.Keys(called), func(a, b string) int { return called[a] - called[b] }) {
 		if j := slices.Index(o.open, name); j >= 0 {
 			names := append(slices.Clone(o.open[j:]), name)
@@ -400,8 +400,8 @@ func (x Expr) Problem() (at int, text string) {
 	return x.unresolved.At, x.unresolved.Text
 }
 
-// trimmed is x without the white space around it.
-func (x Expr) trimmed() Expr {
+// trim returns x without the white space around it.
+func (x Expr) trim() Expr {
 	src := strings.TrimLeftFunc(x.Src, unicode.IsSpace)
 	lead := len(x.Src) - len(src)
 	x.Src = strings.TrimSpace(src)
@@ -416,8 +416,8 @@ func (x Expr) trimmed() Expr {
 
 // checkLinks refuses what of a policy is called as something of a library is.
 func (v *validator) checkLinks(p *Policy, spec *field.Path) {
-	v.imports(p.Imports, spec.Child("imports"), p.Unlinked())
-	if len(p.Unlinked()) > 0 {
+	v.imports(p.Imports, spec.Child("imports"), p.ImportErrors())
+	if len(p.ImportErrors()) > 0 {
 		v.compile = nil // what the libraries have is not known
 	}
 	theirs := map[string]string{}

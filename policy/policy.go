@@ -363,8 +363,8 @@ func (e Expr) Code() string {
 	return e.Src
 }
 
-// Inlined says what of Src the bytes of Code are, or stand for; nil if Code is Src.
-func (e Expr) Inlined() *inline.Text { return e.inlined }
+// InlinedText says what of Src the bytes of Code are, or stand for; nil if Code is Src.
+func (e Expr) InlinedText() *inline.Text { return e.inlined }
 
 // IsZero reports that no expression was given.
 func (e Expr) IsZero() bool { return e.Src == "" }

@@ -455,7 +455,7 @@ func (v *validator) matchConditions(conditions []NamedExpr, path *field.Path) {
 
 // checkTrimmed checks an expression that is required, compiled and shown without the white space around it.
 func (v *validator) checkTrimmed(use Use, locals string, x Expr, path *field.Path) {
-	if x = x.trimmed(); x.Src == "" {
+	if x = x.trim(); x.Src == "" {
 		v.add(field.Required(path, ""))
 		return
 	}
@@ -577,7 +577,7 @@ func (v *validator) auditAnnotation(policyName string, a AuditAnnotation, path *
 		name := policyName + "/" + a.Key
 		v.texts(key, name, validation.IsQualifiedName(name))
 	}
-	switch x := a.ValueExpr.trimmed(); {
+	switch x := a.ValueExpr.trim(); {
 	case x.Src == "":
 		v.add(field.Required(value, "valueExpression is not specified"))
 	case len(x.Src) > maxAuditAnnotationSrc:

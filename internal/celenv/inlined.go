@@ -15,7 +15,7 @@ import (
 func parseExpression(env *cel.Env, x policy.Expr, source func(string) common.Source) (*cel.Ast, *cel.Issues) {
 	src := source(x.Src)
 	at, problem := x.Problem()
-	text := x.Inlined()
+	text := x.InlinedText()
 	if problem == "" && text == nil {
 		return parse(env, src)
 	}
@@ -34,11 +34,11 @@ func parseExpression(env *cel.Env, x policy.Expr, source func(string) common.Sou
 		found.ReportError(common.NewLocation(1, 0), "with its libraries: %s", issues.Errors()[0].Message)
 		return nil, cel.NewIssues(found)
 	}
-	return written(parsed, x, src)
+	return restorePlaces(parsed, x, src)
 }
 
-// written returns what was parsed of the code of an expression with the places of the text that was written.
-func written(parsed *cel.Ast, x policy.Expr, src common.Source) (*cel.Ast, *cel.Issues) {
+// restorePlaces returns what was parsed of the code of an expression with the places of the text that was written.
+func restorePlaces(parsed *cel.Ast, x policy.Expr, src common.Source) (*cel.Ast, *cel.Issues) {
 	message, err := cel.AstToParsedExpr(parsed)
 	if err != nil {
 		found := common.NewErrors(src)
@@ -51,7 +51,7 @@ func written(parsed *cel.Ast, x policy.Expr, src common.Source) (*cel.Ast, *cel.
 		len(x.Src) == utf8.RuneCountInString(x.Src)}
 	info := placed.NativeRep().SourceInfo()
 	for id, r := range parsed.NativeRep().SourceInfo().OffsetRanges() {
-		info.SetOffsetRange(id, places.of(r))
+		info.SetOffsetRange(id, places.rangeOf(r))
 	}
 	return placed, nil
 }
@@ -62,12 +62,12 @@ type placing struct {
 	ascii bool
 }
 
-func (p placing) of(r ast.OffsetRange) ast.OffsetRange {
+func (p placing) rangeOf(r ast.OffsetRange) ast.OffsetRange {
 	at := int(r.Start)
 	if !p.ascii {
 		at = byteOf(p.x.Code(), at)
 	}
-	from, to, verbatim := p.x.Inlined().Written(at)
+	from, to, verbatim := p.x.InlinedText().Origin(at)
 	if !p.ascii {
 		from, to = utf8.RuneCountInString(p.x.Src[:from]), utf8.RuneCountInString(p.x.Src[:to])
 	}

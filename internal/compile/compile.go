@@ -241,7 +241,7 @@ func mayBeList(t *cel.Type) bool {
 // compile checks the expression and its result, which must be exactly one of the given types; none are any. Equal
 // expressions that cannot depend on the variables of their policies are compiled once.
 func (c *compiler) compile(x policy.Expr, d celenv.Declared, results ...*cel.Type) *Expression {
-	if _, problem := x.Problem(); problem != "" || x.Inlined() != nil ||
+	if _, problem := x.Problem(); problem != "" || x.InlinedText() != nil ||
 		strings.Contains(x.Src, celenv.VariablesName) {
 		return c.compileAlone(x, d, results...)
 	}
@@ -302,7 +302,7 @@ func (c *compiler) compileAlone(x policy.Expr, d celenv.Declared, results ...*ce
 
 // compileIn compiles an expression for which d is declared.
 func compileIn(env *cel.Env, d celenv.Declared, x policy.Expr) (*cel.Ast, *cel.Issues) {
-	if d.Extended || x.Inlined() != nil {
+	if d.Extended || x.InlinedText() != nil {
 		return celenv.CompileOwn(env, d, x)
 	}
 	return celenv.Compile(env, x.Src)

@@ -27,13 +27,13 @@ func Library(set *celenv.Set, l *policy.Library) field.ErrorList {
 		return e
 	}
 	for _, other := range l.Libraries() {
-		for _, v := range other.Shared() {
+		for _, v := range other.SharedVariables() {
 			declare(v)
 		}
 	}
 	calls := signatures{scope: scope, libraries: append(l.Libraries(), l)}
 	shared := map[string]policy.NamedExpr{}
-	for _, v := range l.Shared() {
+	for _, v := range l.SharedVariables() {
 		shared[v.Full()] = v
 	}
 	return policy.ValidateLibrary(l, func(v policy.NamedExpr) *field.Error {
@@ -84,7 +84,7 @@ type signatures struct {
 
 // check returns what is wrong with the calls in an expression.
 func (s *signatures) check(x policy.Expr, d celenv.Declared) *field.Error {
-	if x.Inlined() == nil {
+	if x.InlinedText() == nil {
 		return nil
 	}
 	env, err := s.scope.Env(d)
@@ -95,7 +95,7 @@ func (s *signatures) check(x policy.Expr, d celenv.Declared) *field.Error {
 }
 
 func (s *signatures) checkIn(env *cel.Env, x policy.Expr, d celenv.Declared) *field.Error {
-	if x.Inlined() == nil {
+	if x.InlinedText() == nil {
 		return nil
 	}
 	options := []cel.EnvOption{cel.Function("selectors.matches",
@@ -107,7 +107,7 @@ func (s *signatures) checkIn(env *cel.Env, x policy.Expr, d celenv.Declared) *fi
 		if d.Pure {
 			continue
 		}
-		for _, v := range l.Shared() {
+		for _, v := range l.SharedVariables() {
 			if t := s.scope.TypeOf(v.Name); t != nil {
 				options = append(options, cel.Variable(v.Full(), t))
 			}

@@ -51,9 +51,9 @@ type part struct {
 	verbatim bool
 }
 
-// Written returns which bytes of the text that was written the byte at offset of the code is, or stands for; verbatim
+// Origin returns which bytes of the text that was written the byte at offset of the code is, or stands for; verbatim
 // says that it is one of them, to that it is everything up to there.
-func (t *Text) Written(offset int) (from, to int, verbatim bool) {
+func (t *Text) Origin(offset int) (from, to int, verbatim bool) {
 	i, found := slices.BinarySearchFunc(t.parts, offset, func(p part, at int) int { return p.code - at })
 	if !found {
 		i--
@@ -83,8 +83,8 @@ func Expand(src string, known Libraries, without string) (*Text, *Error) {
 	return &Text{Code: x.code.String(), Uses: slices.Sorted(maps.Keys(x.uses)), parts: x.parts}, nil
 }
 
-// Named returns the members of a library that a text names, with where it does so first, by their own names.
-func Named(src, library string) map[string]int {
+// NamesOf returns the members of a library that a text names, with where it does so first, by their own names.
+func NamesOf(src, library string) map[string]int {
 	all := map[string]int{}
 	x := expander{src: src, tokens: tokens(src), known: Libraries{library: nil}}
 	for i := range x.tokens {
@@ -191,7 +191,7 @@ func (x *expander) expand(first, last, from, to int) {
 		name := x.tokens[i].text + "." + member.text
 		m, ok := library[member.text]
 		if !ok {
-			x.undeclared(x.tokens[i], member, library)
+			x.failUndeclared(x.tokens[i], member, library)
 			return
 		}
 		if x.uses == nil {
@@ -201,7 +201,7 @@ func (x *expander) expand(first, last, from, to int) {
 		called := i+3 < len(x.tokens) && x.tokens[i+3].text == "("
 		switch {
 		case m.Variable == "" && !called:
-			x.fail(x.tokens[i].from, "%s is a function of %s: its arguments are missing", name, several(len(m.Params)))
+			x.fail(x.tokens[i].from, "%s is a function of %s: its arguments are missing", name, countArguments(len(m.Params)))
 		case m.Variable != "" && called:
 			x.fail(x.tokens[i].from, "%s is a variable, not a function", name)
 		case m.Variable != "" && x.without != "":
@@ -220,7 +220,7 @@ func (x *expander) expand(first, last, from, to int) {
 	x.copy(from, to)
 }
 
-func several(n int) string {
+func countArguments(n int) string {
 	if n == 1 {
 		return "one argument"
 	}
@@ -230,19 +230,19 @@ func several(n int) string {
 // libraryAt returns the library whose name, and a member's, begin at a token.
 func (x *expander) libraryAt(i int) (map[string]Member, bool) {
 	t := x.tokens
-	if t[i].kind != word || i+2 >= len(t) || t[i+1].text != "." || t[i+2].kind != word || selected(t, i) {
+	if t[i].kind != word || i+2 >= len(t) || t[i+1].text != "." || t[i+2].kind != word || isSelected(t, i) {
 		return nil, false
 	}
 	library, ok := x.known[t[i].text]
 	return library, ok
 }
 
-// selected reports that a word is the name of a member of what stands before it.
-func selected(t []token, i int) bool {
+// isSelected reports that a word is the name of a member of what stands before it.
+func isSelected(t []token, i int) bool {
 	return i > 0 && t[i-1].text == "." || i > 1 && t[i-1].text == "?" && t[i-2].text == "."
 }
 
-func (x *expander) undeclared(library, member token, known map[string]Member) {
+func (x *expander) failUndeclared(library, member token, known map[string]Member) {
 	text := fmt.Sprintf("undeclared reference to '%s.%s'", library.text, member.text)
 	near := spell.Nearest(member.text, slices.Sorted(maps.Keys(known)), max(2, len(member.text)/3))
 	if near != "" {
@@ -262,7 +262,7 @@ func (x *expander) call(name string, m Member, at int) (end int) {
 	case end == len(x.tokens):
 		x.fail(begin, "the closing ) of %s is missing", name)
 	case len(args) != len(m.Params):
-		x.fail(begin, "%s takes %s, not %d", name, several(len(m.Params)), len(args))
+		x.fail(begin, "%s takes %s, not %d", name, countArguments(len(m.Params)), len(args))
 	}
 	if x.err != nil {
 		return end
@@ -277,7 +277,7 @@ func (x *expander) call(name string, m Member, at int) (end int) {
 	x.put(m.Gives+"(", begin, to)
 	for i, a := range args {
 		param, takes := m.Params[i], m.takes(i)
-		if text, plain := x.plain(a, body, takes); plain {
+		if text, plain := x.plainText(a, body, takes); plain {
 			replaced[param] = text
 			continue
 		}
@@ -344,8 +344,8 @@ func (m Member) takes(i int) string {
 	return ""
 }
 
-// plain returns the text of an argument that can stand in a body as often as the param does.
-func (x *expander) plain(a argument, body []token, takes string) (string, bool) {
+// plainText returns the text of an argument that can stand in a body as often as the param does.
+func (x *expander) plainText(a argument, body []token, takes string) (string, bool) {
 	if a.last-a.first != 1 {
 		return "", false
 	}
@@ -374,7 +374,7 @@ func typeOf(text string) string {
 func words(t []token) map[string]bool {
 	all := map[string]bool{}
 	for i := range t {
-		if t[i].kind == word && !selected(t, i) {
+		if t[i].kind == word && !isSelected(t, i) {
 			all[t[i].text] = true
 		}
 	}
@@ -394,7 +394,7 @@ func rename(text string, t []token, names map[string]string) string {
 			open = open[:max(len(open)-1, 0)]
 		}
 		other, ok := names[t[i].text]
-		if !ok || t[i].kind != word || selected(t, i) || namesField(t, i, open) {
+		if !ok || t[i].kind != word || isSelected(t, i) || namesField(t, i, open) {
 			continue
 		}
 		b.WriteString(text[end:t[i].from] + other)

@@ -108,7 +108,7 @@ func TestWritten(t *testing.T) {
 			code, written string
 			verbatim      bool
 		}{{"1 ==", "1 ==", true}, {"y.z", "y.z", true}, {"x + x", "lib.twice(y.z)", false}, {"&& true", "&& true", true}} {
-			from, to, verbatim := x.Written(strings.Index(x.Code, of.code))
+			from, to, verbatim := x.Origin(strings.Index(x.Code, of.code))
 			if verbatim {
 				to = from + len(of.code)
 			}
@@ -120,7 +120,7 @@ func TestWritten(t *testing.T) {
 }
 
 func TestNamedAndBody(t *testing.T) {
-	if got := inline.Named("lib.a + x.lib.b + lib.a(lib.c) + 'lib.d'", "lib"); len(got) != 2 || got["a"] != 0 || got["c"] != 24 {
+	if got := inline.NamesOf("lib.a + x.lib.b + lib.a(lib.c) + 'lib.d'", "lib"); len(got) != 2 || got["a"] != 0 || got["c"] != 24 {
 		t.Error(got)
 	}
 	if got := inline.Body("  a // it's\n + 'b // c' /* \n"); got != "a + 'b // c' /*" {
@@ -142,7 +142,7 @@ func FuzzExpand(f *testing.F) {
 		}
 		for _, x := range []*inline.Text{text, text.Trim(len(src) - len(strings.TrimLeft(src, " \t\n")))} {
 			for i := range x.Code {
-				if from, to, _ := x.Written(i); from < 0 || from > to || to > len(src) {
+				if from, to, _ := x.Origin(i); from < 0 || from > to || to > len(src) {
 					t.Errorf("%d of %q is %d to %d", i, x.Code, from, to)
 				}
 			}

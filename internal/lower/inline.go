@@ -21,12 +21,12 @@ func inlineLibraries(spec map[string]any, p *policy.Policy) {
 		}
 	}
 	for x := range p.Expressions() {
-		if x.Inlined() != nil && strings.HasPrefix(x.Field, "spec.") {
+		if x.InlinedText() != nil && strings.HasPrefix(x.Field, "spec.") {
 			replace(spec, strings.TrimPrefix(x.Field, "spec."), x.Code())
 		}
 	}
 	for _, x := range p.Validations {
-		if text := strings.TrimSpace(x.Expr.Src); x.Expr.Inlined() != nil && x.Message == "" && !strings.ContainsAny(text, "\r\n") {
+		if text := strings.TrimSpace(x.Expr.Src); x.Expr.InlinedText() != nil && x.Message == "" && !strings.ContainsAny(text, "\r\n") {
 			replace(spec, strings.TrimSuffix(strings.TrimPrefix(x.Expr.Field, "spec."), "expression")+"message",
 				"failed expression: "+text)
 		}

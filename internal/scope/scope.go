@@ -78,7 +78,7 @@ var builtinScopes = func() map[string][]Steps {
 // spec.ports[name=http], or the name of a scope of the library kubernetes.
 func Parse(text string) Scope {
 	if strings.HasPrefix(text, Builtin+".") {
-		return Named(text, builtinScopes)
+		return FindNamed(text, builtinScopes)
 	}
 	s := Scope{Text: text}
 	r := pathReader{src: text}
@@ -92,8 +92,8 @@ func Parse(text string) Scope {
 // Builtin is the name of the library whose scopes need no import.
 const Builtin = "kubernetes"
 
-// Named is the scope that has a name among those that are known.
-func Named(text string, known map[string][]Steps) Scope {
+// FindNamed returns the scope that has a name among those that are known.
+func FindNamed(text string, known map[string][]Steps) Scope {
 	s := Scope{Text: text, Paths: known[text]}
 	if s.Paths == nil {
 		s.err = &pathError{0, "no such scope, there are " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")}
