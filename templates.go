@@ -79,7 +79,7 @@ func (e *Engine) templateErrors(p *policy.Policy) (errs field.ErrorList) {
 		if x.Use.Mutates() || x.Use == policy.UseCondition || x.Use == policy.UseForEach || x.Use == policy.UseMutationCheck {
 			continue
 		}
-		parsed, issues := celenv.Parse(env, x.Src)
+		parsed, issues := celenv.Parse(env, x.Code())
 		if len(issues.Errors()) > 0 {
 			continue // as others say
 		}

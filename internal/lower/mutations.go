@@ -80,7 +80,7 @@ func (m *mutation) natives() []patch {
 		if src, changed := m.withoutVerdicts(); changed {
 			return []patch{{m.PatchType, src}}
 		}
-		return []patch{{m.PatchType, m.Expr.Src}}
+		return []patch{{m.PatchType, m.Expr.Code()}}
 	}
 	each := []ast.Expr{nil}
 	if m.ForEach != (policy.NamedExpr{}) {
@@ -100,7 +100,7 @@ func (m *mutation) natives() []patch {
 // items are the items of the list of forEach, if it is written as a list.
 func (m *mutation) items() []ast.Expr {
 	const field = "forEach"
-	list, err := parse(m.ForEach.Expr.Src)
+	list, err := parse(m.ForEach.Expr.Code())
 	switch {
 	case err != nil:
 		m.refuse(field, "%v", err)
@@ -147,7 +147,7 @@ func (m *mutation) read(x policy.Expr) ast.Expr {
 	if x.IsZero() {
 		return nil
 	}
-	e, err := parse(x.Src)
+	e, err := parse(x.Code())
 	if err != nil {
 		m.refuse(strings.TrimPrefix(x.Field, m.path), "%v", err)
 		return nil
@@ -168,7 +168,7 @@ func (m *mutation) nothing() string {
 
 // withoutVerdicts is the expression with patches that change nothing in place of null and true.
 func (m *mutation) withoutVerdicts() (src string, changed bool) {
-	e, err := parse(m.Expr.Src)
+	e, err := parse(m.Expr.Code())
 	if err != nil || !accepts(e) || e.Kind() != ast.CallKind || isSkip(e) {
 		return "", false // what is wrong with it is said elsewhere
 	}
