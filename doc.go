@@ -1,46 +1,46 @@
 // Package celgate answers what kube-apiserver's ValidatingAdmissionPolicies and MutatingAdmissionPolicies decide about
 // a request, exactly as the server does and without one.
 //
-// The way of a request, and what stands at each step:
+// A request passes through the following steps.
 //
 // # Load
 //
-// [Load] and [LoadFiles] read manifests, from an [io/fs.FS] or from files: the Set of the bundle has the policies and
-// bindings, its Objects have what else a cluster may hold. [policy.NewSet] takes the Go types of k8s.io/api and
-// unstructured objects instead, [policy.FromObject] a JSON tree.
+// [Load] and [LoadFiles] read manifests, from an [io/fs.FS] or from files: the Set of the bundle contains the policies
+// and bindings, its Objects contain the other objects of a cluster. [policy.NewSet] takes the Go types of k8s.io/api
+// and unstructured objects instead, [policy.FromObject] a JSON tree.
 //
 // # Compile
 //
-// [New] compiles a set to an [Engine], which is immutable and safe for concurrent use. [Options] say for which
-// Kubernetes minor and in which [Cluster]; zero Options are one of the newest minor with nothing in it. What the server
-// would refuse to store takes no part and is in [Engine.Rejections], with the server's answer. [Live] replaces an engine
-// by the next.
+// [New] compiles a set to an [Engine], which is immutable and safe for concurrent use. [Options] select the Kubernetes
+// minor and the [Cluster]; zero Options mean an empty cluster of the newest minor. Policies and bindings that the
+// server would refuse to store are excluded and listed in [Engine.Rejections], with the server's answer. [Live]
+// replaces one engine with the next.
 //
 // # Prepare
 //
-// Policies do not see what an author wrote but what the server makes of it: decoded, pruned, defaulted, canonical. So a
-// [Request] as its author wrote it and a [Prepared] one are two types, and an engine decides only about the second.
+// Policies do not see the author's object but the server's form of it: decoded, pruned, defaulted, canonical. So a
+// [Request] as written and a [Prepared] request are two types, and an engine accepts only the second.
 //
-//   - [Engine.RequestFor] makes it of an object and of who does what with it ([As]).
-//   - [Engine.Prepare] makes it of a Request that somebody else has made, for example a [Requester].
+//   - [Engine.RequestFor] makes one from an object, a user and an operation ([As]).
+//   - [Engine.Prepare] makes one from an existing Request, for example from a [Requester].
 //   - [FromReview] takes the request of an AdmissionReview, which the server has prepared.
 //
 // # Match, evaluate, patch, decide
 //
-// [Engine.Admit] is the whole of it: [Engine.Mutate] and [Engine.Validate] with what the registry does in between. For
-// each policy, binding and param that is for the request its expressions are evaluated with the server's budgets;
-// mutations patch the object and are made a second time where they ask for it; failurePolicy and validationActions make
-// a verdict of the outcomes.
+// [Engine.Admit] does everything: [Engine.Mutate], the work of the registry in between, and [Engine.Validate]. For each
+// policy, binding and param that matches the request, it evaluates the expressions with the server's budgets; mutations
+// patch the object, and run a second time if their policy requests it; failurePolicy and validationActions turn the
+// outcomes into a verdict.
 //
-// A [Decision] is data, a denial too; an error of Go means that the caller must act. It holds the server's answer
-// (Status, Warnings, AuditAnnotations, Object) and why: an [Outcome] for each expression, a [Violation] for each
-// failure, a [Change] for each mutation, and a [Note] where the answer holds a defect of the server or rests on what is
-// not known.
+// A [Decision] is data, even if it is a denial; a Go error means that the caller must act. A Decision holds the
+// server's answer (Status, Warnings, AuditAnnotations, Object) and why: an [Outcome] for each expression, a [Violation]
+// for each failure, a [Change] for each mutation, and a [Note] if the answer reproduces a defect of the server or
+// depends on unknown facts.
 //
 // # Explain
 //
-// [Engine.Explain] makes one decision, if asked in another order of the mutating policies, and tells every step of it
-// as an [explain.Event] and what each branch of an expression came to.
+// [Engine.Explain] makes one decision, optionally with another order of the mutating policies, and reports every step
+// as an [explain.Event], with the result of each branch of an expression.
 //
 // Objects are JSON trees: map[string]any, []any, string, int64, float64, bool and nil. They are never changed, and
 // results share what did not change.
