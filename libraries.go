@@ -1,6 +1,7 @@
 package celgate
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -64,8 +65,8 @@ func (e *Engine) importErrors(p *policy.Policy) field.ErrorList {
 
 // isOfImports reports an error about what a policy or a library imports.
 func isOfImports(err error) bool {
-	wrong, ok := err.(*field.Error)
-	return ok && strings.HasPrefix(wrong.Field, "spec.imports")
+	var wrong *field.Error
+	return errors.As(err, &wrong) && strings.HasPrefix(wrong.Field, "spec.imports")
 }
 
 // MissesImport reports an error about a library that is imported and is not there, or is not valid.

@@ -31,7 +31,7 @@ func (e *Engine) register(req *Request, object map[string]any, sharesLabels bool
 	next := *req
 	in := e.input(req)
 	in.Object, in.SharesLabels = object, sharesLabels
-	next.Object = prepare.PrepareValidation(in)
+	next.Object = prepare.ObjectToValidate(in)
 	if next.Name == "" && req.Operation == Create {
 		next.Name = tree.Object(next.Object).Name()
 	}

@@ -123,8 +123,9 @@ func (r *run) spend(in *invocation, budget string, units int64) {
 	}
 	r.decision.Cost += min(units, of)
 	if r.engine.metered {
-		r.decision.Spendings = append(r.decision.Spendings, Spending{Kind: in.hook.Kind, Phase: in.hook.phase, Policy: in.hook.Name,
-			Binding: in.binding.Name, Param: in.paramName(), Budget: budget, Units: units, Of: of})
+		r.decision.Spendings = append(r.decision.Spendings, Spending{
+			Kind: in.hook.Kind, Phase: in.hook.phase, Policy: in.hook.Name, Binding: in.binding.Name,
+			Param: in.paramName(), Budget: budget, Units: units, Of: of})
 	}
 }
 

@@ -76,7 +76,8 @@ func (e *Engine) templateErrors(p *policy.Policy) (errs field.ErrorList) {
 		return field.ErrorList{field.InternalError(field.NewPath("spec"), err)}
 	}
 	for x := range p.Expressions() {
-		if x.Use.Mutates() || x.Use == policy.UseCondition || x.Use == policy.UseForEach || x.Use == policy.UseMutationCheck {
+		if x.Use.Mutates() || x.Use == policy.UseCondition || x.Use == policy.UseForEach ||
+			x.Use == policy.UseMutationCheck {
 			continue
 		}
 		parsed, issues := celenv.Parse(env, x.Code())

@@ -129,8 +129,8 @@ func (e Evaluation) Path() string { return e.traced.Path() }
 // ItemPath is that of an item of the list that the expression came to; empty if it is none of the object.
 func (e Evaluation) ItemPath(index int) string { return e.traced.ItemPath(index) }
 
-// DecisivePart returns the bytes of the part of the text that made the expression false or an error: the first operand of
-// && that is, the branch of ?: that was taken. It is the whole text if no part is alone to blame.
+// DecisivePart returns the bytes of the part of the text that made the expression false or an error: the first operand
+// of && that is, the branch of ?: that was taken. It is the whole text if no part is alone to blame.
 func (e Evaluation) DecisivePart() (from, to int) { return e.traced.DecisivePart() }
 
 // A Branch is a part of an expression that decides what else of it is evaluated: an operand of && or ||, or the

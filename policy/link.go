@@ -393,25 +393,25 @@ func conversion(typ string) string {
 
 // Problem is what of a library x names that is not there, or cannot be named so, with the byte of Src where it does;
 // empty if there is nothing.
-func (x Expr) Problem() (at int, text string) {
-	if x.unresolved == nil {
+func (e Expr) Problem() (at int, text string) {
+	if e.unresolved == nil {
 		return 0, ""
 	}
-	return x.unresolved.At, x.unresolved.Text
+	return e.unresolved.At, e.unresolved.Text
 }
 
-// trim returns x without the white space around it.
-func (x Expr) trim() Expr {
-	src := strings.TrimLeftFunc(x.Src, unicode.IsSpace)
-	lead := len(x.Src) - len(src)
-	x.Src = strings.TrimSpace(src)
-	if x.inlined != nil {
-		x.inlined = x.inlined.Trim(lead)
+// trim returns e without the white space around it.
+func (e Expr) trim() Expr {
+	src := strings.TrimLeftFunc(e.Src, unicode.IsSpace)
+	lead := len(e.Src) - len(src)
+	e.Src = strings.TrimSpace(src)
+	if e.inlined != nil {
+		e.inlined = e.inlined.Trim(lead)
 	}
-	if x.unresolved != nil {
-		x.unresolved = &inline.Error{At: max(x.unresolved.At-lead, 0), Text: x.unresolved.Text}
+	if e.unresolved != nil {
+		e.unresolved = &inline.Error{At: max(e.unresolved.At-lead, 0), Text: e.unresolved.Text}
 	}
-	return x
+	return e
 }
 
 // checkLinks refuses what of a policy is called as something of a library is.

@@ -9,8 +9,8 @@ import (
 	"github.com/celgate/celgate/internal/tree"
 )
 
-// A Ref names a policy, a binding or a library: a cluster has one object of a kind and name, and the files of its API server have
-// another.
+// A Ref names a policy, a binding or a library: a cluster has one object of a kind and name, and the files of its API
+// server have another.
 type Ref struct {
 	Kind   string // of the object, such as "ValidatingAdmissionPolicyBinding"
 	Name   string

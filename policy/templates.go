@@ -8,7 +8,7 @@ import (
 	"github.com/celgate/celgate/internal/scope"
 )
 
-// TemplatesOfPods, in [Policy.Templates], says that rules about Pods are for the templates of Pods in workloads, too.
+// TemplatesOfPods is the item of [Policy.Templates] for rules about Pods that apply to the Pod templates of workloads, too.
 const TemplatesOfPods = "pods"
 
 // JudgesTemplates reports that the policy also judges the templates of Pods in workloads.

@@ -205,7 +205,7 @@ func (d *drawing) pair(got, want any) any {
 	return got
 }
 
-// TestAllocated makes many Services, for the strategies of [TestForValidation] see few that the server takes.
+// TestAllocated makes many Services, for the strategies of [TestObjectToValidate] see few that the server takes.
 func TestAllocated(t *testing.T) {
 	types := registry(t)
 	for _, res := range types.Resources() {

@@ -163,8 +163,8 @@ var strategies = map[string]map[string]updater{
 
 var now = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 
-// TestForValidation compares what happens between the phases with the registry's own strategies.
-func TestForValidation(t *testing.T) {
+// TestObjectToValidate compares what happens between the phases with the registry's own strategies.
+func TestObjectToValidate(t *testing.T) {
 	registry := registry(t)
 	persistentvolume.NowFunc = func() metav1.Time { return metav1.Time{Time: now} }
 	for _, res := range registry.Resources() {
@@ -324,13 +324,13 @@ func near(g *generator, obj map[string]any) map[string]any {
 }
 
 func uidOf(in prepare.Input) string {
-	m, _ := prepare.PrepareValidation(in)["metadata"].(map[string]any)
+	m, _ := prepare.ObjectToValidate(in)["metadata"].(map[string]any)
 	uid, _ := m["uid"].(string)
 	return uid
 }
 
 func nameOf(in prepare.Input) string {
-	m, _ := prepare.PrepareValidation(in)["metadata"].(map[string]any)
+	m, _ := prepare.ObjectToValidate(in)["metadata"].(map[string]any)
 	name, _ := m["name"].(string)
 	return name
 }
@@ -367,7 +367,7 @@ func forValidation(t *testing.T, i int, in prepare.Input, obj runtime.Object,
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := prepare.PrepareValidation(in)
+	got := prepare.ObjectToValidate(in)
 	if reflect.DeepEqual(got, want) {
 		return
 	}

@@ -140,7 +140,7 @@ func compareWarnings(t *testing.T, in prepare.Input, kinds map[string]bool,
 	}
 	want := slices.Clone(warnings)
 	after := in
-	after.Object = prepare.PrepareValidation(in)
+	after.Object = prepare.ObjectToValidate(in)
 	got := prepare.Warnings(after)
 	for _, text := range want {
 		_, text, _ = strings.Cut(text, ": ")

@@ -80,8 +80,9 @@ func (p Pattern) states(text string) int64 {
 	return stateBytes * min(mul(add(p.chars, p.extra), int64(len(text))+1), mostStates)
 }
 
-// FoldingSteps is how many steps it takes to parse the classes of a regular expression for which upper and lower case are
-// one: (?i)[B-𞥂] is read character by character. It counts what looks like a range, also in the text of an expression.
+// FoldingSteps is how many steps it takes to parse the classes of a regular expression for which upper and lower case
+// are one: (?i)[B-𞥂] is read character by character. It counts what looks like a range, also in the text of an
+// expression.
 func FoldingSteps(pattern string) (steps int64) {
 	if !strings.Contains(pattern, "(?") {
 		return 0
@@ -211,8 +212,8 @@ func chargeFindAll(m *Meter, args []ref.Val) error {
 // IsLight reports whether a match takes so little that it needs no charge.
 func (p Pattern) IsLight(text string) bool { return mul(int64(len(text)), p.chars+p.extra) < 100_000 }
 
-// isHeavy reports whether a match can take longer than some tens of milliseconds: every instruction may be looked at for
-// every character.
+// isHeavy reports whether a match can take longer than some tens of milliseconds: every instruction may be looked at
+// for every character.
 func (p Pattern) isHeavy(text string) bool { return mul(int64(len(text)), p.chars+p.extra) > 4_000_000 }
 
 // search looks for the first match, and at something else now and then.
@@ -276,8 +277,8 @@ func (m *Meter) try(do func(look func())) (err error) {
 	return nil
 }
 
-// DoWatched does what nobody charges for and what looks at its context now and then, as loops of cel-go do: with errors in
-// them they take the square of their length. It has the time of what is tried.
+// DoWatched does what nobody charges for and what looks at its context now and then, as loops of cel-go do: with errors
+// in them they take the square of their length. It has the time of what is tried.
 func (m *Meter) DoWatched(ctx context.Context, do func(context.Context) error) error {
 	if m == nil {
 		return do(ctx)

@@ -37,7 +37,8 @@ func (l declarations) ProgramOptions() []cel.ProgramOption { return nil }
 // value of the whole or of a side of a condition, are of every type. In a JSON merge patch the same holds for the
 // values in a map there, and in the maps in it, which may then be as different as those of JSON.
 //
-// What the expression names of libraries is put in. Where unset, remove and replace have a meaning, optional.none() as a literal means unset.
+// What the expression names of libraries is put in. Where unset, remove and replace have a meaning, optional.none() as
+// a literal means unset.
 func CompileOwn(env *cel.Env, d Declared, x policy.Expr) (*cel.Ast, *cel.Issues) {
 	parsed, issues := parseExpression(env, x, common.NewTextSource)
 	if len(issues.Errors()) > 0 {

@@ -101,7 +101,7 @@ func (w *World) replayOverHTTP(ctx context.Context, c *Case, e *celgate.Engine, 
 		User: prepare.User{Name: request.UserInfo.Username, UID: request.UserInfo.UID, Groups: request.UserInfo.Groups,
 			Extra: request.UserInfo.Extra},
 	}
-	next.Object = prepare.PrepareValidation(in)
+	next.Object = prepare.ObjectToValidate(in)
 	in.Before, in.Object = in.Object, next.Object
 	advice := prepare.Warnings(in)
 	if metadata, _ := next.Object["metadata"].(map[string]any); metadata != nil && next.Operation == celgate.Create {

@@ -329,8 +329,10 @@ func runUnplanned(ctx context.Context, e *compile.Expression, vars *activation, 
 	return value, int64(min(*details.ActualCost(), math.MaxInt64)), err
 }
 
-// evaluateWatched evaluates an expression that somebody watches: apart, because a deferred call costs those that nobody does.
-func evaluateWatched(ctx context.Context, e *compile.Expression, vars *activation) (value ref.Val, cost int64, err error) {
+// evaluateWatched evaluates an expression that somebody watches: apart, because a deferred call costs those that nobody
+// does.
+func evaluateWatched(ctx context.Context, e *compile.Expression, vars *activation) (value ref.Val, cost int64,
+	err error) {
 	from := vars.Meter.Mark()
 	defer func() { vars.Meter.DoExempt(from, func() { e.Watch(ctx, vars, err != nil) }) }()
 	alone := *e

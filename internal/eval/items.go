@@ -184,7 +184,8 @@ func ChangeItems(object map[string]any, kind *Kind, changes []ItemChange,
 	if len(c.conflicts) > 0 && held != nil && !c.deleted {
 		if normal, err := held(out); err == nil {
 			c.conflicts = slices.DeleteFunc(c.conflicts, func(x itemConflict) bool {
-				return tree.Equal(x.ValueIn(x.place, valueAt(object, x.path)), x.ValueIn(x.place, valueAt(normal, x.path)))
+				before, after := valueAt(object, x.path), valueAt(normal, x.path)
+				return tree.Equal(x.ValueIn(x.place, before), x.ValueIn(x.place, after))
 			})
 		}
 	}

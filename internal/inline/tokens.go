@@ -23,7 +23,8 @@ const (
 // tokens splits the text of an expression. It never fails: what CEL refuses is split somehow.
 func tokens(src string) (all []token) {
 	for at := 0; at < len(src); {
-		size, is := 1, symbol
+		var size int
+		is := symbol
 		switch c := src[at]; {
 		case c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f':
 			at++

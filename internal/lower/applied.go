@@ -13,8 +13,8 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// configurations are the ApplyConfigurations, one for each path, that do what a mutation with a scope does to objects of some
-// kinds. They name each item on the way by its keys.
+// configurations are the ApplyConfigurations, one for each path, that do what a mutation with a scope does to objects
+// of some kinds. They name each item on the way by its keys.
 func (m *mutation) configurations(kinds []typed.Kind) ([]patch, error) {
 	var all []patch
 	for i := range m.ParsedScope().Paths {

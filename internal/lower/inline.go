@@ -10,9 +10,9 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// inlineLibraries puts into the spec of a policy what its expressions name of libraries: the variables that they use before its
-// own, and the bodies of functions. A validation without a message keeps the one that names its expression as it was
-// written.
+// inlineLibraries puts into the spec of a policy what its expressions name of libraries: the variables that they use
+// before its own, and the bodies of functions. A validation without a message keeps the one that names its expression
+// as it was written.
 func inlineLibraries(spec map[string]any, p *policy.Policy) {
 	var theirs []any
 	for _, v := range p.Variables {

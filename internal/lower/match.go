@@ -98,7 +98,8 @@ func selectNames(out map[string]any, operator string, names []string) {
 	out["namespaceSelector"] = selector
 }
 
-// confineToNamespaced leaves of the rules what is for objects with a namespace. Without rules there is one for all of these.
+// confineToNamespaced leaves of the rules what is for objects with a namespace. Without rules there is one for all of
+// these.
 func (l *matching) confineToNamespaced(out map[string]any) {
 	rules, _ := out["resourceRules"].([]any)
 	if len(rules) == 0 {

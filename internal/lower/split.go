@@ -379,7 +379,8 @@ func (s *split) annotate(plans []*plan) {
 	for i, m := range plans {
 		if !same {
 			carriers[i] = len(m.uses)
-			m.uses = append(m.uses, use{part: &part{failure: s.FailurePolicy}, actions: s.weaken(m.binding.ActionsOnError(nil))})
+			actions := s.weaken(m.binding.ActionsOnError(nil))
+			m.uses = append(m.uses, use{part: &part{failure: s.FailurePolicy}, actions: actions})
 			s.matchErrors(m)
 		}
 		u := &m.uses[carriers[i]]

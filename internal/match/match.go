@@ -171,7 +171,8 @@ func (c *Criteria) Resources(a *Attributes, types *schema.Registry) bool {
 	})
 }
 
-// DependsOnLabels reports that c has a selector: what Match says may depend on labels of the object or of its namespace.
+// DependsOnLabels reports that c has a selector: what Match says may depend on labels of the object or of its
+// namespace.
 func (c *Criteria) DependsOnLabels() bool {
 	return c != nil && (c.namespaces.selects() || c.objects.selects())
 }

@@ -246,7 +246,8 @@ func Tree(v ref.Val) any {
 // A shower is a Go value that stands for a tree.
 type shower interface{ Tree() any }
 
-// ToTree returns a tree in which values of CEL that are lists and maps are trees, too. It is v itself if there are none.
+// ToTree returns a tree in which values of CEL that are lists and maps are trees, too. It is v itself if there are
+// none.
 func ToTree(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -322,8 +323,8 @@ func isSame(before, after any) bool {
 }
 
 // Unsets makes objects.unset() of each ?field: optional.none() and ?"key": optional.none() that is written out in an
-// Object or Item literal, or in a map in one: that is how it is meant. An optional that is computed leaves the field alone.
-// It returns the places.
+// Object or Item literal, or in a map in one: that is how it is meant. An optional that is computed leaves the field
+// alone. It returns the places.
 func Unsets(parsed *cel.Ast) []int64 {
 	var found []int64
 	made := ast.NewExprFactory()

@@ -33,7 +33,7 @@ func BenchmarkDeployment(b *testing.B) {
 		in.Object = result.Object
 		b.ReportAllocs()
 		for b.Loop() {
-			prepare.PrepareValidation(in)
+			prepare.ObjectToValidate(in)
 		}
 	})
 }

@@ -23,7 +23,7 @@ func everything(t *testing.T, in prepare.Input) {
 			if _, err := prepare.Object(in); err != nil && err.Error() == "" {
 				t.Error("an error without a text")
 			}
-			prepare.PrepareValidation(in)
+			prepare.ObjectToValidate(in)
 		}
 	}
 	if stored, _, err := prepare.ReadStored(in.Object, in.Types, kind); err == nil {

@@ -1,11 +1,10 @@
 // Package prepare makes the objects that kube-apiserver hands to policies.
 //
 // The server decodes a request's body into a Go type, drops what the type does not declare, applies defaults and
-// converts the object to its internal version and back, before any policy sees it; [Object] does the same
-// to JSON trees, for built-in kinds with the tables of package schema and the rules below, for custom
-// resources with their structural schemas. [ReadStored] does it to objects that exist, [Normalise] repeats
-// the part that follows every mutation, and [PrepareValidation] what happens between the mutating and the validating
-// phase.
+// converts the object to its internal version and back, before any policy sees it; [Object] does the same to JSON
+// trees, for built-in kinds with the tables of package schema and the rules below, for custom resources with their
+// structural schemas. [ReadStored] does it to objects that exist, [Normalise] repeats the part that follows every
+// mutation, and [ObjectToValidate] what happens between the mutating and the validating phase.
 //
 // Trees consist of map[string]any, []any, string, int64, float64, bool and nil. Trees that are given are never
 // changed; results share what did not change.
@@ -60,7 +59,7 @@ type Input struct {
 	// SharesLabels is that of the [Result] or [Normal] that made Object.
 	SharesLabels bool
 
-	// Before is the object that [PrepareValidation] made Object of. Only the warnings about Pods need it.
+	// Before is the object that [ObjectToValidate] made Object of. Only the warnings about Pods need it.
 	Before map[string]any
 
 	// Now is the time of creation; the zero time means the current time.
@@ -319,12 +318,12 @@ func holdCustom(obj map[string]any, types *schema.Registry, kind schema.GroupVer
 	return converted, nil
 }
 
-// PrepareValidation returns the object as the policies of the validating phase see it: with a name and the other
+// ObjectToValidate returns the object as the policies of the validating phase see it: with a name and the other
 // metadata that the server gives, and after the strategy of its resource.
 //
 // The uid and the suffix of a generated name are derived from the object's place, so that equal requests have
 // equal results.
-func PrepareValidation(in Input) map[string]any {
+func ObjectToValidate(in Input) map[string]any {
 	t := in.typ()
 	if in.Object == nil || t == nil || in.Operation == connect {
 		return in.Object

@@ -224,12 +224,12 @@ func TestNormalise(t *testing.T) {
 	}
 }
 
-func TestForValidation(t *testing.T) {
+func TestObjectToValidate(t *testing.T) {
 	for _, c := range cases(t, "forvalidation.yaml") {
 		t.Run(c.Name, func(t *testing.T) {
 			in := c.input(t)
-			check(t, prepare.PrepareValidation(in), c)
-			if !reflect.DeepEqual(prepare.PrepareValidation(in), prepare.PrepareValidation(in)) {
+			check(t, prepare.ObjectToValidate(in), c)
+			if !reflect.DeepEqual(prepare.ObjectToValidate(in), prepare.ObjectToValidate(in)) {
 				t.Error("two equal requests have different results")
 			}
 		})
@@ -282,7 +282,7 @@ func TestGeneratedName(t *testing.T) {
 	in := input(registry(t), "v1", "configmaps", "CREATE", map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"generateName": strings.Repeat("a", 80)},
 	})
-	meta, _ := prepare.PrepareValidation(in)["metadata"].(map[string]any)
+	meta, _ := prepare.ObjectToValidate(in)["metadata"].(map[string]any)
 	name, _ := meta["name"].(string)
 	if len(name) != 63 || !strings.HasPrefix(name, strings.Repeat("a", 58)) ||
 		strings.Trim(name[58:], "bcdfghjklmnpqrstvwxz2456789") != "" {

@@ -141,8 +141,8 @@ func setGracePeriod(options *members, pod map[string]any) {
 	options.fill("gracePeriodSeconds", period)
 }
 
-// MadeUpMembers returns the members of an object whose values this package has made up and an expression may well compare with
-// others: creationTimestamp of a stored object, clusterIP and nodePort of a Service.
+// MadeUpMembers returns the members of an object whose values this package has made up and an expression may well
+// compare with others: creationTimestamp of a stored object, clusterIP and nodePort of a Service.
 func MadeUpMembers(obj map[string]any, resource *schema.Resource) []string {
 	meta := members{m: mapAt(obj, "metadata")}
 	in := Input{Resource: resource, Namespace: meta.text("namespace"), Object: obj, Now: madeTime}

@@ -44,7 +44,7 @@ func (w *warner) cidr(at *place, v any) {
 	}
 }
 
-// Warnings returns what the registry warns about the object of a request as [PrepareValidation] returns it, before
+// Warnings returns what the registry warns about the object of a request as [ObjectToValidate] returns it, before
 // validating policies see it: the functions WarningsOnCreate and WarningsOnUpdate in k8s.io/kubernetes v1.37.2
 // pkg/registry/*/*/strategy.go, and of custom resources.
 //

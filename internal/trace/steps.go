@@ -459,8 +459,8 @@ func (s *steps) add(e ast.Expr) {
 	s.list = append(s.list, step)
 }
 
-// DecisivePart returns the bytes of the part of the text that made the expression false or an error: the first operand of
-// && that is, the branch of ?: that was taken. It is the whole text if no part is alone to blame.
+// DecisivePart returns the bytes of the part of the text that made the expression false or an error: the first operand
+// of && that is, the branch of ?: that was taken. It is the whole text if no part is alone to blame.
 func (o Evaluation) DecisivePart() (from, to int) {
 	whole := len(o.Expr.Src)
 	if o.Seen.Tree == nil || o.Seen.Values == nil {

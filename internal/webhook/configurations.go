@@ -280,7 +280,8 @@ func ruleText(r policy.Rule) string {
 // covers reports that wide matches whatever narrow does. Two different rules never cover each other both ways, but
 // for those whose lists say the same in other words ("*" and also "pods"), of which the shorter one covers.
 func covers(wide, narrow policy.Rule) bool {
-	if !(coversAll(wide.Operations, narrow.Operations, coversName) && coversAll(wide.APIGroups, narrow.APIGroups, coversName) &&
+	if !(coversAll(wide.Operations, narrow.Operations, coversName) &&
+		coversAll(wide.APIGroups, narrow.APIGroups, coversName) &&
 		coversAll(wide.APIVersions, narrow.APIVersions, coversName) &&
 		coversAll(wide.Resources, narrow.Resources, resource) &&
 		(wide.Scope == "*" || wide.Scope == narrow.Scope)) {

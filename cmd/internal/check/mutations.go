@@ -180,8 +180,8 @@ func scopesWithoutValues(p *pass) {
 // enoughRuns is on how many made objects a mutation has to run before its results say something.
 const enoughRuns = 8
 
-// findWithoutEffect finds mutations that change none of the objects that are made: their patch cannot be applied, or all of
-// its text is known and it is empty. Errors of expressions do not count, since they may be due to what was made.
+// findWithoutEffect finds mutations that change none of the objects that are made: their patch cannot be applied, or
+// all of its text is known and it is empty. Errors of expressions do not count, since they may be due to what was made.
 func findWithoutEffect(p *pass) {
 	for _, f := range p.facts {
 		if !f.Mutates() {

@@ -90,7 +90,7 @@ func (s *subject) objectAt(as stage, object map[string]any, kind schema.GroupVer
 		}
 		result, err := prepare.Object(in)
 		in.Object, in.SharesLabels = result.Object, result.SharesLabels
-		return prepare.PrepareValidation(in), err
+		return prepare.ObjectToValidate(in), err
 	}
 	return prepare.Normalise(object, s.Types, kind)
 }

@@ -339,7 +339,8 @@ func (f *facts) selects(label string) bool {
 var labelSteps, annotationSteps = effects.NewPath("", "metadata", "labels").Steps,
 	effects.NewPath("", "metadata", "annotations").Steps
 
-// validationLooksAt reports that the validation with an index looks at path: where its message is made, the field was looked at.
+// validationLooksAt reports that the validation with an index looks at path: where its message is made, the field was
+// looked at.
 func (f *facts) validationLooksAt(index int, path effects.Path) bool {
 	for e := range f.parsedExpressions() {
 		if e.Use == policy.UseValidation && e.Index == index &&

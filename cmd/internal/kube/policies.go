@@ -54,8 +54,8 @@ func (s *Snapshot) Policies(ctx context.Context) ([]map[string]any, error) {
 }
 
 // servedResources returns the resources of a group, each in the first of the versions that serves it.
-func (c *Client) servedResources(ctx context.Context, group string, versions []string) (map[string]schema.GroupVersionResource,
-	error) {
+func (c *Client) servedResources(ctx context.Context, group string, versions []string) (
+	map[string]schema.GroupVersionResource, error) {
 	found := map[string]schema.GroupVersionResource{}
 	for _, version := range versions {
 		resources, err := c.resourcesOf(ctx, schema.GroupVersion{Group: group, Version: version})

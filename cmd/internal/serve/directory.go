@@ -260,9 +260,9 @@ func (d *directory) read() (*folder, error) {
 	return f, nil
 }
 
-// checkLost says what a folder had in files that were written in place since, and that the next one has not: such a file may
-// be half written, whatever it begins with, and nothing says when it is whole. Who means it puts a new file in its
-// place, or takes the file away.
+// checkLost says what a folder had in files that were written in place since, and that the next one has not: such a
+// file may be half written, whatever it begins with, and nothing says when it is whole. Who means it puts a new file in
+// its place, or takes the file away.
 func (d *directory) checkLost(before, next *folder) error {
 	const meant = "its file was written in place and may not be all there: " +
 		"put a new file in its place, or say --allow-empty"

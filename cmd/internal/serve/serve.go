@@ -251,9 +251,9 @@ func writeHealth(w http.ResponseWriter, err error) {
 	fmt.Fprintln(w, "ok")
 }
 
-// closeConnections gives connections back with their next answer while the server drains. Otherwise the API server, which sends
-// over HTTP/1.1, could send a request over a connection at the moment at which the end closes it, and that request
-// would be lost. Who asks for something else than a review, as probes do, never keeps a connection.
+// closeConnections gives connections back with their next answer while the server drains. Otherwise the API server,
+// which sends over HTTP/1.1, could send a request over a connection at the moment at which the end closes it, and that
+// request would be lost. Who asks for something else than a review, as probes do, never keeps a connection.
 func closeConnections(next http.Handler, draining *atomic.Bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if draining.Load() || r.Method != http.MethodPost {

@@ -150,8 +150,8 @@ func (w *writing) isHandedOver(s kube.Source) bool {
 		slices.ContainsFunc(w.sources, func(o kube.Source) bool { return o.Native && of(o.Binding) })
 }
 
-// readyCondition says on how many replicas a policy or binding is in force, and if on none why; unreadable is why its params
-// cannot be read.
+// readyCondition says on how many replicas a policy or binding is in force, and if on none why; unreadable is why its
+// params cannot be read.
 func (w *writing) readyCondition(s kube.Source, compiled bool, unreadable string) kube.Condition {
 	not := func(reason, message string) kube.Condition {
 		return kube.Condition{Type: "Ready", Reason: reason, Message: message}

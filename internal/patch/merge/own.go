@@ -25,8 +25,8 @@ func (e *ConsentError) Error() string {
 		strings.Join(e.Paths, ", "), has)
 }
 
-// ApplyOwn is [Merger.Apply] for patches of the dialect. They may have marks, and may set what merges atomically where live
-// has nothing, or the same. What is held of an object once it is stored may tell of other values that they are the
+// ApplyOwn is [Merger.Apply] for patches of the dialect. They may have marks, and may set what merges atomically where
+// live has nothing, or the same. What is held of an object once it is stored may tell of other values that they are the
 // same; nil if that is not known. Wrapped in the error may be a [*ConsentError].
 func (m *Merger) ApplyOwn(live, patch map[string]any, t *shape.Type,
 	held func(map[string]any) (map[string]any, error)) (map[string]any, error) {

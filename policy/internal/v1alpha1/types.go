@@ -180,10 +180,10 @@ type Validation struct {
 	MessageExpression string `json:"messageExpression,omitempty"`
 
 	// The values that the rule applies to: a path such as spec.containers[*], spec.ports[name=http],
-	// metadata.labels["a.b/c"] or spec.x[key].y[index].field, or the name kubernetes.allContainers,
-	// kubernetes.podSpec or LIBRARY.NAME of an imported library. Expressions see the value as scope, its path as scopePath.field, the keys and indexes that
-	// the path names as scopePath.key, and the value that it replaces as oldScope, which is null if there is none. An
-	// absent field is skipped, without an error.
+	// metadata.labels["a.b/c"] or spec.x[key].y[index].field, or the name kubernetes.allContainers, kubernetes.podSpec
+	// or LIBRARY.NAME of an imported library. Expressions see the value as scope, its path as scopePath.field, the keys
+	// and indexes that the path names as scopePath.key, and the value that it replaces as oldScope, which is null if
+	// there is none. An absent field is skipped, without an error.
 	Scope string `json:"scope,omitempty"`
 
 	// The name of the rule in bindings, audit annotations and metrics: a DNS label, unique in the policy.
