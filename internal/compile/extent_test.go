@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/cel-go/cel"
+
+	"github.com/celgate/celgate/policy"
 )
 
 // TestBranches: the branches of an expression are cut out of its text.
@@ -29,7 +31,7 @@ func TestBranches(t *testing.T) {
 			t.Fatal(issues.Err())
 		}
 		var got []string
-		for _, b := range branches(src, tree.NativeRep()) {
+		for _, b := range branches(policy.Expr{Src: src}, tree.NativeRep()) {
 			got = append(got, src[b.From:b.To])
 		}
 		if text := strings.Join(got, "; "); text != want {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/cel-go/interpreter"
 
 	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/policy"
 )
 
 // A Branch is a part of an expression that decides what else of it is evaluated: an operand of && or ||, or the
@@ -29,7 +30,7 @@ type Branch struct {
 func Observe(set *celenv.Set, prog *Program) (*Program, map[string][]Branch, error) {
 	found := map[string][]Branch{}
 	observed, err := recompile(set, prog, func(e *Expression, tree *cel.Ast, program programs) error {
-		parts := branches(e.Src, tree.NativeRep())
+		parts := branches(e.Expr, tree.NativeRep())
 		watched, err := program(watch(tree, parts))
 		if err != nil {
 			return err
@@ -68,9 +69,13 @@ func (h heard) ResolveName(name string) (any, bool) {
 	return h.Activation.ResolveName(name)
 }
 
-// branches finds the branches of an expression, in the order of its text.
-func branches(src string, tree *ast.AST) []Branch {
+// branches finds the branches of an expression, in the order of its text; none in the code of libraries.
+func branches(x policy.Expr, tree *ast.AST) []Branch {
 	var all []Branch
+	isWritten := func(e ast.Expr) bool {
+		r, _ := tree.SourceInfo().GetOffsetRange(e.ID())
+		return !x.InlinedText().IsReplaced(ByteOffset(x.Src, int(r.Start)))
+	}
 	add := func(e ast.Expr) {
 		switch e.Kind() {
 		case ast.LiteralKind:
@@ -86,11 +91,11 @@ func branches(src string, tree *ast.AST) []Branch {
 			}
 		}
 		b := Branch{id: e.ID()}
-		b.From, b.To = Extent(src, tree, e)
+		b.From, b.To = Extent(x.Src, tree, e)
 		all = append(all, b)
 	}
 	ast.PostOrderVisit(tree.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
-		if e.Kind() != ast.CallKind {
+		if e.Kind() != ast.CallKind || !isWritten(e) {
 			return
 		}
 		switch call := e.AsCall(); call.FunctionName() {

@@ -69,6 +69,11 @@ func (t *Text) Origin(offset int) (from, to int, verbatim bool) {
 	return p.from, p.to, false
 }
 
+// IsReplaced reports whether other code stands for the part of the text that begins at offset.
+func (t *Text) IsReplaced(offset int) bool {
+	return t != nil && slices.ContainsFunc(t.parts, func(p part) bool { return !p.verbatim && p.from == offset })
+}
+
 // Expand puts into a text what it names of libraries. Nil, without an error, says that it names nothing of them. Where
 // variables have no place, without says why, and naming one is an error.
 func Expand(src string, known Libraries, without string) (*Text, *Error) {
