@@ -62,7 +62,7 @@ func installDefinitions(t *testing.T) {
 	if !installed[api] {
 		installed[api] = true
 		files, err := filepath.Glob("../../deploy/crds/*.yaml")
-		if err != nil || len(files) != 7 {
+		if err != nil || len(files) == 0 {
 			t.Fatal(files, err)
 		}
 		for _, file := range files {
