@@ -103,7 +103,7 @@ type libraries struct {
 type compiledPolicy struct {
 	*compile.Program                 // nil without bindings
 	refused          field.ErrorList // why the server would not store it
-	fails            field.ErrorList // why it is an error for every request: what it imports is not there, or is not valid
+	fails            field.ErrorList // why every request fails: an import is missing or not valid
 	mentions         quirks.Mention
 	err              error
 }

@@ -36,8 +36,8 @@ func (e *Engine) Observable() ([]explain.Observed, error) {
 	return h.observed, err
 }
 
-// explainEngine returns the engine for one call: with the policies in the order that is asked for, as programs that tell
-// what happens in them.
+// explainEngine returns the engine for one call: with the policies in the order that is asked for, as programs that
+// tell what happens in them.
 func (e *Engine) explainEngine(how explain.Options) (*Engine, error) {
 	if how.Trace == nil && how.Observe == nil && how.Order == nil {
 		return e, nil

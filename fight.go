@@ -103,8 +103,8 @@ func difference(before, after any) []any {
 // An itemName is the step to the item of a list whose member name it is.
 type itemName string
 
-// namePath returns a path with the names of items in the place of their indexes in an object, where they have one: so it
-// leads to the same item of a list that has others before it.
+// namePath returns a path with the names of items in the place of their indexes in an object, where they have one: so
+// it leads to the same item of a list that has others before it.
 func namePath(path []any, object map[string]any) []any {
 	out := slices.Clone(path)
 	for i, step := range path {

@@ -117,8 +117,8 @@ func TestChangedLibrary(t *testing.T) {
 	}
 }
 
-// TestBrokenLibrary takes away a library, makes it one that is none, and takes away what a policy uses: the policy is an
-// error for each request, about which failurePolicy decides.
+// TestBrokenLibrary takes away a library, makes it one that is none, and takes away what a policy uses: the policy is
+// an error for each request, about which failurePolicy decides.
 func TestBrokenLibrary(t *testing.T) {
 	for name, c := range map[string]struct{ libraries, want string }{
 		"deleted":         {"", `spec.imports[0]: Not found: "one"`},

@@ -14,8 +14,8 @@ type Limits struct {
 	Time   time.Duration // of calls that take longer than their cost says; 0: the default
 
 	// Cost is what the expressions of all policies may cost together in one call of [Engine.Mutate] or
-	// [Engine.Validate], in CEL cost units; 0: any number. Beyond, what is left is not evaluated: each policy is an error
-	// of the type [CostError]. The policies before, in the order in which they run, are not concerned.
+	// [Engine.Validate], in CEL cost units; 0: any number. Beyond, what is left is not evaluated: each policy is an
+	// error of the type [CostError]. The policies before, in the order in which they run, are not concerned.
 	Cost int64
 
 	// Pool is memory that evaluations share, those of other engines too; nil: each may have its own. It is asked for

@@ -214,7 +214,8 @@ func (r *run) applyConfiguration(in *invocation, v *versioned, patch map[string]
 	var merged map[string]any
 	var err error
 	if in.hook.Kind == policy.Admission {
-		merged, err = r.engine.merger.ApplyOwn(v.object, patch, t, func(patched map[string]any) (map[string]any, error) {
+		merged, err = r.engine.merger.ApplyOwn(v.object, patch, t, func(patched map[string]any) (map[string]any,
+			error) {
 			normal, err := v.normal.Continue(patched, r.engine.types, v.kind)
 			return normal.Object, err
 		})

@@ -255,7 +255,8 @@ func (g *generator) embedded(of *ast.StructType, path []string) map[string]any {
 	return nil
 }
 
-// over returns the schema of a field that takes the place of a released one: the released one, with the items of the new.
+// over returns the schema of a field that takes the place of a released one: the released one, with the items of the
+// new.
 func (g *generator) over(released, schema map[string]any) map[string]any {
 	if items, ok := schema["items"].(map[string]any); ok && items["properties"] != nil {
 		released["items"] = items

@@ -223,8 +223,8 @@ func (p *pipeline) file(path string, named bool) {
 	p.read(bounded{f, p.left}, path, named)
 }
 
-// unfitReason says why something is not a file to read. A pipe without a writer would stop everything, and a device has no
-// end; but who names a pipe, as <(command) of a shell does, means it.
+// unfitReason says why something is not a file to read. A pipe without a writer would stop everything, and a device has
+// no end; but who names a pipe, as <(command) of a shell does, means it.
 func (p *pipeline) unfitReason(path string, named bool) string {
 	info, err := fs.Stat(p.files, path)
 	if err != nil {

@@ -231,8 +231,8 @@ func (t lines) line(n int) (string, int) {
 	return strings.TrimRight(t.text[start:end], "\r\n"), start
 }
 
-// firstNonBlank returns the offset of the first byte of line n that is not blank. At the end of the text it is the end of
-// the last line with content.
+// firstNonBlank returns the offset of the first byte of line n that is not blank. At the end of the text it is the end
+// of the last line with content.
 func (t lines) firstNonBlank(n int) int {
 	s, start := t.line(n)
 	if start >= len(t.text) {

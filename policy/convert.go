@@ -62,9 +62,9 @@ type Places interface {
 	Place(path string) Locator
 }
 
-// IsRecognised reports that obj is of a kind of this package: a ValidatingAdmissionPolicy, a MutatingAdmissionPolicy or a
-// binding of one, in version v1, v1beta1 or v1alpha1, or in version v1 of [OwnGroup]; an AdmissionPolicy, a binding of
-// one or an AdmissionPolicyLibrary in version [Dialect].
+// IsRecognised reports that obj is of a kind of this package: a ValidatingAdmissionPolicy, a MutatingAdmissionPolicy or
+// a binding of one, in version v1, v1beta1 or v1alpha1, or in version v1 of [OwnGroup]; an AdmissionPolicy, a binding
+// of one or an AdmissionPolicyLibrary in version [Dialect].
 func IsRecognised(obj map[string]any) bool {
 	obj = Native(obj)
 	kind, _ := obj["kind"].(string)

@@ -284,8 +284,8 @@ func (v *validator) policies(b *Binding, spec *field.Path) {
 	}
 }
 
-// CheckTogether returns why the policies that b names cannot be in force together, given those that are valid: of one policy
-// only that it does not let b bind it.
+// CheckTogether returns why the policies that b names cannot be in force together, given those that are valid: of one
+// policy only that it does not let b bind it.
 func (b *Binding) CheckTogether(valid map[Ref]*Policy) field.ErrorList {
 	var errs field.ErrorList
 	var first *Policy // with params

@@ -255,8 +255,8 @@ func (v *validator) enforcement(b *Binding, path *field.Path) {
 	}
 }
 
-// CheckNames returns what is wrong with the names of validations in the enforcement of a binding, given the policies that
-// are known; nothing while one that it names is not among them.
+// CheckNames returns what is wrong with the names of validations in the enforcement of a binding, given the policies
+// that are known; nothing while one that it names is not among them.
 func (b *Binding) CheckNames(known map[Ref]*Policy) (errs field.ErrorList) {
 	if b.Enforcement == nil {
 		return nil

@@ -109,8 +109,8 @@ func (l *Library) At(path string) Expr {
 	return Expr{}
 }
 
-// ValidateLibrary returns what is wrong with a library, which a [Linker] has linked. Variable compiles the expression of
-// a variable, and is asked in their order; function that of a function. They return why it cannot be; nil compiles
+// ValidateLibrary returns what is wrong with a library, which a [Linker] has linked. Variable compiles the expression
+// of a variable, and is asked in their order; function that of a function. They return why it cannot be; nil compiles
 // nothing.
 func ValidateLibrary(l *Library, variable func(NamedExpr) *field.Error,
 	function func(Function) *field.Error) field.ErrorList {

@@ -304,9 +304,9 @@ func (l *Library) SharedVariables() []NamedExpr {
 // library has an underscore.
 func variableName(library, name string) string { return library + "_" + name }
 
-// link puts into x what it names of libraries.
-func (x *Expr) link(known inline.Libraries, without string) {
-	x.inlined, x.unresolved = inline.Expand(x.Src, known, without)
+// link puts into e what it names of libraries.
+func (e *Expr) link(known inline.Libraries, without string) {
+	e.inlined, e.unresolved = inline.Expand(e.Src, known, without)
 }
 
 // linkLibrary returns a library with what others can use of it.

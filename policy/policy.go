@@ -57,8 +57,8 @@ type Set struct {
 	Libraries []*Library // that policies import
 }
 
-// Deduplicate returns the set with the first of all policies, bindings and libraries of one kind and name, and errors about
-// the others: no cluster has two.
+// Deduplicate returns the set with the first of all policies, bindings and libraries of one kind and name, and errors
+// about the others: no cluster has two.
 func (s *Set) Deduplicate() (Set, []*DuplicateError) {
 	var unique Set
 	var errs []*DuplicateError

@@ -8,7 +8,8 @@ import (
 	"github.com/celgate/celgate/internal/scope"
 )
 
-// TemplatesOfPods is the item of [Policy.Templates] for rules about Pods that apply to the Pod templates of workloads, too.
+// TemplatesOfPods is the item of [Policy.Templates] for rules about Pods that apply to the Pod templates of workloads,
+// too.
 const TemplatesOfPods = "pods"
 
 // JudgesTemplates reports that the policy also judges the templates of Pods in workloads.
@@ -48,7 +49,8 @@ func (m *MatchResources) templatesIn(templates []scope.Template) (*MatchResource
 		return nil, true
 	}
 	of := *m
-	of.ResourceRules, of.ExcludeRules = templateRules(m.ResourceRules, templates), templateRules(m.ExcludeRules, templates)
+	of.ResourceRules = templateRules(m.ResourceRules, templates)
+	of.ExcludeRules = templateRules(m.ExcludeRules, templates)
 	return &of, len(of.ResourceRules) > 0 || len(m.ResourceRules) == 0
 }
 
@@ -67,8 +69,10 @@ func templateRules(rules []Rule, templates []scope.Template) (all []Rule) {
 			i := slices.IndexFunc(all[from:], func(r Rule) bool { return r.APIGroups[0] == t.Group })
 			if i < 0 {
 				i = len(all) - from
-				all = append(all, Rule{Operations: operations, APIGroups: []string{t.Group}, APIVersions: []string{t.Version},
-					Scope: r.Scope})
+				all = append(all, Rule{
+					Operations: operations, Scope: r.Scope,
+					APIGroups: []string{t.Group}, APIVersions: []string{t.Version},
+				})
 			}
 			all[from+i].Resources = append(all[from+i].Resources, t.Resource)
 		}

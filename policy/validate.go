@@ -201,11 +201,12 @@ func (r Ref) Invalid(errs field.ErrorList) *metav1.Status {
 	return &status
 }
 
-// UnservedReason says why a server takes no object of a kind in apiVersion, in the words of kubectl; "" if it does take it.
-// The function tells in which versions a kind is served by default, and in which ones only if flags say so. A kind of
-// the second sort alone is taken to be turned on. Where not even ValidatingAdmissionPolicies are known, nothing is
+// UnservedReason says why a server takes no object of a kind in apiVersion, in the words of kubectl; "" if it does take
+// it. The function tells in which versions a kind is served by default, and in which ones only if flags say so. A kind
+// of the second sort alone is taken to be turned on. Where not even ValidatingAdmissionPolicies are known, nothing is
 // said. Objects of [OwnGroup] are served by their CustomResourceDefinition.
-func UnservedReason(apiVersion, kind, minor string, versions func(schema.GroupKind) (served, optional []string)) string {
+func UnservedReason(apiVersion, kind, minor string,
+	versions func(schema.GroupKind) (served, optional []string)) string {
 	version, native := strings.CutPrefix(apiVersion, group+"/")
 	served, optional := versions(schema.GroupKind{Group: group, Kind: kind})
 	if len(served) == 0 {

@@ -100,8 +100,8 @@ func New(types *schema.Registry, objects ...map[string]any) (*Cluster, error) {
 	return empty.with(existing).With(objects...)
 }
 
-// NewEmpty returns a cluster that holds nothing, not even what exists in every cluster: what is seen of one that another
-// source knows better.
+// NewEmpty returns a cluster that holds nothing, not even what exists in every cluster: what is seen of one that
+// another source knows better.
 func NewEmpty(types *schema.Registry) *Cluster { return (&Cluster{types: types}).with(nil) }
 
 // With returns a cluster that holds the objects too, each instead of one that is the same. The receiver is not changed

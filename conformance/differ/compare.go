@@ -41,8 +41,8 @@ func (a *answer) AddWarning(_, text string) {
 	}
 }
 
-// Accepted lists what may differ, each with its reason. settle, sameAnswers and isOneOfSeveral hold the rules; there are no
-// others but those of [conformance.Strip].
+// Accepted lists what may differ, each with its reason. settle, sameAnswers and isOneOfSeveral hold the rules; there
+// are no others but those of [conformance.Strip].
 var Accepted = []string{
 	"Where the server walks a Go map or its cache of params, its own answer varies; celgate's is to be one of those that it gives.",
 	"The atomic members that an ApplyConfiguration may not touch, and several problems of one, are listed in the order of a Go map.",

@@ -95,8 +95,8 @@ func (t *topic) speaksOf(root string, steps ...string) bool {
 		func(p effects.Path) bool { return effects.NewPath(root, steps...).Contains(p) })
 }
 
-// nearManifest returns a copy of a manifest with some of the fields that a policy speaks of there, some gone, and little else
-// changed.
+// nearManifest returns a copy of a manifest with some of the fields that a policy speaks of there, some gone, and
+// little else changed.
 func (g *generator) nearManifest(t *shape.Type, manifest map[string]any, paths []effects.Path) map[string]any {
 	out := runtime.DeepCopyJSON(manifest)
 	for range min(len(paths), 1+g.IntN(4)) {

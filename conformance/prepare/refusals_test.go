@@ -234,7 +234,8 @@ func addRule(g *generator, s map[string]any, expressions ...string) {
 	s["x-kubernetes-validations"] = []any{rule}
 }
 
-// TestCustomRefusals compares what is wrong with objects of random definitions, new ones, updated ones and their status.
+// TestCustomRefusals compares what is wrong with objects of random definitions, new ones, updated ones and their
+// status.
 func TestCustomRefusals(t *testing.T) {
 	types := registry(t)
 	g := &generator{Rand: rand.New(rand.NewPCG(*seed, 6))}

@@ -68,8 +68,8 @@ func statusOf(t *testing.T, path string, texts ...string) string {
 	return status
 }
 
-// TestDialect puts a policy with mutations and validations in force: both act, each at its webhook, its status says that
-// it is, and nothing that celgate does not know is taken, whatever the client asks for.
+// TestDialect puts a policy with mutations and validations in force: both act, each at its webhook, its status says
+// that it is, and nothing that celgate does not know is taken, whatever the client asks for.
 func TestDialect(t *testing.T) {
 	r := managed(t, 1)
 	inForce(t, team)
@@ -160,8 +160,8 @@ func TestDialectStrict(t *testing.T) {
 	denied(t, denial, func() *server.Answer { return configMap(t, nil) }) // nothing was loosened
 }
 
-// TestDialectUnjudged stores, while nobody is asked, what celgate would have refused: it is not in force, and its status
-// says why. Another policy is.
+// TestDialectUnjudged stores, while nobody is asked, what celgate would have refused: it is not in force, and its
+// status says why. Another policy is.
 func TestDialectUnjudged(t *testing.T) {
 	installDefinitions(t)
 	inForce(t, strings.Replace(team, "  reinvocationPolicy", "  nonsense: 1\n  reinvocationPolicy", 1)+"---"+teamBinding)
@@ -237,8 +237,8 @@ spec: {policies: [{name: a}, {name: b}]}
 	statusOf(t, "admissionpolicybindings/both", "in force on 1 of 1 replicas")
 }
 
-// TestDialectFight has two policies that set one field to two values and run again when the other one has: both say so in
-// their status, until one of them changes.
+// TestDialectFight has two policies that set one field to two values and run again when the other one has: both say so
+// in their status, until one of them changes.
 func TestDialectFight(t *testing.T) {
 	managed(t, 1)
 	sets := func(name, value string) string {

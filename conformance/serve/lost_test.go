@@ -69,8 +69,8 @@ func foreign(t *testing.T, policies string) {
 	})
 }
 
-// TestLost has another webhook undo a label: the request is denied, with the names of the policy and of its mutation, or
-// the client is warned.
+// TestLost has another webhook undo a label: the request is denied, with the names of the policy and of its mutation,
+// or the client is warned.
 func TestLost(t *testing.T) {
 	managed(t, 1)
 	inForce(t, owned)

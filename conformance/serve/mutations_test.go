@@ -75,8 +75,8 @@ spec:
       - {name: x, image: local/x, env: [{name: DEBUG, value: "1"}, {name: A, value: "1"}]}
 `
 
-// TestDialectMutations creates an object that a policy changes in each way, and updates it with what came of it: nothing
-// changes then.
+// TestDialectMutations creates an object that a policy changes in each way, and updates it with what came of it:
+// nothing changes then.
 func TestDialectMutations(t *testing.T) {
 	managed(t, 1)
 	inForce(t, tidy)
@@ -174,8 +174,8 @@ func tidied(t *testing.T, tree map[string]any) string {
 		list(spec.InitContainers), list(spec.Containers))
 }
 
-// TestDialectTypes writes a policy that is wrong by the types of what it matches: it is refused, or with Warn its status
-// says what is wrong.
+// TestDialectTypes writes a policy that is wrong by the types of what it matches: it is refused, or with Warn its
+// status says what is wrong.
 func TestDialectTypes(t *testing.T) {
 	managed(t, 1)
 	const wrong = `

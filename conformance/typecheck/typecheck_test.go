@@ -27,8 +27,8 @@ import (
 // numbered are the type names that the server makes unique with the time of day.
 var numbered = regexp.MustCompile(`\b([A-Z][A-Za-z]+)[0-9]{4,}`)
 
-// TestWarnings compares, for the policies under cmd/internal/check/testdata and those in CELGATE_POLICIES, every text of
-// status.typeChecking.
+// TestWarnings compares, for the policies under cmd/internal/check/testdata and those in CELGATE_POLICIES, every text
+// of status.typeChecking.
 func TestWarnings(t *testing.T) {
 	types, err := builtin.Registry("1.37")
 	if err != nil {

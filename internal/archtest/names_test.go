@@ -11,13 +11,14 @@ import (
 	"unicode"
 )
 
-// lone are the words that no name of a function is: prepositions, conjunctions, adverbs and adjectives. What the field writes with them stays: Each and Next of iterators, At of an index, and As, From, To, With
-// and Without of conversions and copies.
+// lone are the words that no name of a function is: prepositions, conjunctions, adverbs and adjectives. What the field
+// writes with them stays: Each and Next of iterators, At of an index, and As, From, To, With and Without of conversions
+// and copies.
 var lone = words(`about after again alike alone among and aside at before behind below beside besides between beyond
-	bare both brief by deep due exact for gone here idempotent in inside into last late latest lenient less light more most
-	near nearly never no none not now of on once only or other out over partial plain present same several similar simple
-	single small special stuck there together trivial twice under unfit unique until upper visible when whole why within
-	wrong`)
+	bare both brief by deep due exact for gone here idempotent in inside into last late latest lenient
+	less light more most near nearly never no none not now of on once only or other out over partial
+	plain present same several similar simple single small special stuck there together trivial twice
+	under unfit unique until upper visible when whole why within wrong`)
 
 // prepositions are those that no name begins with, either.
 var prepositions = words(`about among and aside at before behind below beside besides between beyond by for in inside into

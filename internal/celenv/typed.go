@@ -93,8 +93,8 @@ func (p typeProvider) providerOf(name string) types.Provider {
 // VariableType is the declared type that the server gives a variable whose expression has type t.
 func VariableType(t *cel.Type) *apiservercel.DeclType { return declType(t) }
 
-// EnvWith returns an environment for stored expressions whose variables object, oldObject, params and variables have the
-// types that vars gives them. Types are found by what provide makes of that which finds all others.
+// EnvWith returns an environment for stored expressions whose variables object, oldObject, params and variables have
+// the types that vars gives them. Types are found by what provide makes of that which finds all others.
 func (s *Set) EnvWith(d Declared, provide func(types.Provider) types.Provider, vars map[string]*cel.Type) (*cel.Env,
 	error) {
 	d.typed, d.Params = true, false

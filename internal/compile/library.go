@@ -10,8 +10,8 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// Library returns what is wrong with a library that is linked. One that is stored may use all that a server of the minor
-// evaluates.
+// Library returns what is wrong with a library that is linked. One that is stored may use all that a server of the
+// minor evaluates.
 func Library(set *celenv.Set, l *policy.Library) field.ErrorList {
 	mode := celenv.Write
 	if l.Stored {

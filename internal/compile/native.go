@@ -19,8 +19,8 @@ var (
 	errUnset   = errors.New("?field: optional.none() takes the field away, and kube-apiserver leaves it alone")
 )
 
-// NativeErrors returns the expressions of a policy of the dialect that a released policy cannot have, or of which a server
-// would make something else.
+// NativeErrors returns the expressions of a policy of the dialect that a released policy cannot have, or of which a
+// server would make something else.
 func NativeErrors(set *celenv.Set, p *policy.Policy) (all []NativeError) {
 	scope := set.Scope(celenv.Write, false)
 	defer scope.Close()

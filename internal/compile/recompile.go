@@ -77,7 +77,8 @@ func recompile(
 	return next, errors.Join(errs...)
 }
 
-// A Listener is told what happens in the evaluations whose context has it, see [WithListener]. Either function may be nil.
+// A Listener is told what happens in the evaluations whose context has it, see [WithListener]. Either function may be
+// nil.
 type Listener struct {
 	// Trace is told what each evaluation of an expression of a program of [Trace] came to.
 	Trace func(*policy.Policy, policy.Expr, Seen)

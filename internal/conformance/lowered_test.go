@@ -54,7 +54,8 @@ func restate(t *testing.T, recorded *Want, names map[string]string) *Want {
 	return &w
 }
 
-// dropIndexes is the value of an audit annotation; if it is about failures, without what a rule is called in its policy.
+// dropIndexes is the value of an audit annotation; if it is about failures, without what a rule is called in its
+// policy.
 func dropIndexes(t *testing.T, value string, names map[string]string) string {
 	t.Helper()
 	var failures []map[string]any

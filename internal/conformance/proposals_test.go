@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestProposalsInDialect answers what the proposals write, as policies of the dialect: testdata/proposals.yaml holds the
-// answers, beside those that a server of the release has recorded in the cases.
+// TestProposalsInDialect answers what the proposals write, as policies of the dialect: testdata/proposals.yaml holds
+// the answers, beside those that a server of the release has recorded in the cases.
 func TestProposalsInDialect(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the corpus once more")

@@ -85,8 +85,8 @@ func workloadOf(t scope.Template, template map[string]any) map[string]any {
 	return object
 }
 
-// TestTemplates asks about the templates of all kinds of workloads: what a policy says of a template is what it says of the
-// Pod, weakened by templateEnforcement and with the place in it, and its native form says the same.
+// TestTemplates asks about the templates of all kinds of workloads: what a policy says of a template is what it says of
+// the Pod, weakened by templateEnforcement and with the place in it, and its native form says the same.
 func TestTemplates(t *testing.T) {
 	types, err := builtin.Registry("1.37")
 	if err != nil {

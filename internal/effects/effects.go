@@ -156,8 +156,8 @@ type Result struct {
 	Optional bool // an optional value: selecting from it is safe
 }
 
-// ReadsOf returns what the expression reads. Variables are the results of the policy's variables, by name: what they may
-// stand for is followed.
+// ReadsOf returns what the expression reads. Variables are the results of the policy's variables, by name: what they
+// may stand for is followed.
 func ReadsOf(e ast.Expr, variables map[string]Result) *Reads {
 	w := &walker{reads: &Reads{Paths: map[int64][]Path{}}, variables: variables}
 	w.walk(e, scope{})

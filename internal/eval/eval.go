@@ -300,8 +300,8 @@ func runPlain(ctx context.Context, e *compile.Expression, vars *activation) (val
 	return runUnplanned(ctx, e, vars, before)
 }
 
-// runUnplanned evaluates an expression by cel-go, after its plan, if there is one, has given up. Before is what the meter
-// was before that.
+// runUnplanned evaluates an expression by cel-go, after its plan, if there is one, has given up. Before is what the
+// meter was before that.
 func runUnplanned(ctx context.Context, e *compile.Expression, vars *activation, before bound.Mark) (value ref.Val,
 	cost int64, err error) {
 	if e.Plan != nil {

@@ -257,7 +257,8 @@ func (w *walk) visitItems(list []any, shows types.Adapter) error {
 }
 
 // followNamed follows a path into an item with the name that the path has for its key or index.
-func (w *walk) followNamed(step scope.Step, key ref.Val, at any, rest scope.Steps, item any, shows types.Adapter) error {
+func (w *walk) followNamed(step scope.Step, key ref.Val, at any, rest scope.Steps, item any,
+	shows types.Adapter) error {
 	if step.Name == "" {
 		return w.descend(at, rest, item, shows)
 	}

@@ -157,7 +157,8 @@ func (l *Lowering) validating(object map[string]any, p *policy.Policy, spec map[
 		for _, part := range s.parts {
 			of, refused := s.spec(part, spec)
 			refusals = append(refusals, refused...)
-			all = append(all, withSpec(l.rename(object, p.Name+s.ending(part), &refusals), string(policy.Validating), of))
+			named := l.rename(object, p.Name+s.ending(part), &refusals)
+			all = append(all, withSpec(named, string(policy.Validating), of))
 		}
 	}
 	return all, refusals

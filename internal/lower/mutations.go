@@ -216,7 +216,8 @@ func (m *mutation) matchesUnknown() bool {
 			if len(rule.Kinds) > 0 {
 				continue // which are known, or refused
 			}
-			if slices.ContainsFunc(rule.Resources, func(resource string) bool { return !known(rule, group, resource) }) {
+			unknown := func(resource string) bool { return !known(rule, group, resource) }
+			if slices.ContainsFunc(rule.Resources, unknown) {
 				return true
 			}
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// lowerKinds makes the native text for one path of a scope. It has to be the same for all kinds that have the path; "" if
-// none has it.
+// lowerKinds makes the native text for one path of a scope. It has to be the same for all kinds that have the path; ""
+// if none has it.
 func (m *mutation) lowerKinds(path int, kinds []typed.Kind, native func(*way, []hop) (string, error)) (string, error) {
 	var found string
 	var of typed.Kind
@@ -322,7 +322,8 @@ func describe(x entry) string {
 	return text(x.key)
 }
 
-// replacement is the text of a value that takes the place of what is there, or of nothing: what it takes away is left out.
+// replacement is the text of a value that takes the place of what is there, or of nothing: what it takes away is left
+// out.
 func (w *way) replacement(e ast.Expr, t *shape.Type) (string, error) {
 	var err error
 	ast.PreOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {
@@ -388,7 +389,8 @@ func (w *way) certain(e ast.Expr, t *shape.Type) bool {
 	case types.Bool:
 		return t.Kind == shape.Boolean
 	case types.Int:
-		return t.Kind == shape.Integer && v == types.Int(int8(v)) || t.Kind == shape.Number || t.Kind == shape.IntOrString
+		return t.Kind == shape.Integer && v == types.Int(int8(v)) || t.Kind == shape.Number ||
+			t.Kind == shape.IntOrString
 	}
 	return false
 }

@@ -151,7 +151,8 @@ func levelOf(b *policy.Binding) int {
 // areApart reports that no request is for both of two bindings, because they are for namespaces of other names.
 func areApart(a, b *policy.Binding) bool {
 	of, other := namesOf(a), namesOf(b)
-	return of != nil && other != nil && !slices.ContainsFunc(of, func(n string) bool { return slices.Contains(other, n) })
+	isShared := func(name string) bool { return slices.Contains(other, name) }
+	return of != nil && other != nil && !slices.ContainsFunc(of, isShared)
 }
 
 // namesOf are the namespaces that a binding is for; nil if these are not known by their names.

@@ -318,9 +318,9 @@ func elem(t *shape.Type) *shape.Type {
 	return t.Elem
 }
 
-// decodeUnion decodes a value of one of several types, told apart by their JSON form, as the types JSONSchemaPropsOr… of
-// apiextensions v1 do in marshal.go: an empty list is a null, and so is what fits no
-// alternative, unless one is a boolean.
+// decodeUnion decodes a value of one of several types, told apart by their JSON form, as the types JSONSchemaPropsOr…
+// of apiextensions v1 do in marshal.go: an empty list is a null, and so is what fits no alternative, unless one is a
+// boolean.
 func (p *pass) decodeUnion(t *shape.Type, v any) (any, bool) {
 	for _, alternative := range t.OneOf {
 		fits := false

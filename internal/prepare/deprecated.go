@@ -66,8 +66,8 @@ var deprecated = map[schema.GroupVersionKind]deprecation{
 		", unavailable in v1.40+; use storagemigration.k8s.io/v1 StorageVersionMigration"},
 }
 
-// DeprecationWarning returns the warning that a server of a minor sends with every request for a resource in a deprecated
-// version, "" if it is not deprecated.
+// DeprecationWarning returns the warning that a server of a minor sends with every request for a resource in a
+// deprecated version, "" if it is not deprecated.
 func DeprecationWarning(r *schema.Resource, minor string) string {
 	if r == nil {
 		return ""

@@ -239,8 +239,8 @@ func (f *finder) ownDecoding(into json.Unmarshaler, v any) error {
 	return err
 }
 
-// decodeUnion decodes the alternative as a document of its own: whatever is wrong in it ends the decoding, and its unknown
-// fields are not reported.
+// decodeUnion decodes the alternative as a document of its own: whatever is wrong in it ends the decoding, and its
+// unknown fields are not reported.
 func (f *finder) decodeUnion(t *shape.Type, v any) error {
 	for _, alternative := range t.OneOf {
 		_, isObject := v.(map[string]any)

@@ -81,8 +81,8 @@ func encode(v any) ([]byte, bool) {
 	return b, err == nil
 }
 
-// convertSpecial decodes a value of a type with its own JSON form and encodes it again. The second result is false if the
-// type refuses the value. A null is what the type makes of it, which may be a null again.
+// convertSpecial decodes a value of a type with its own JSON form and encodes it again. The second result is false if
+// the type refuses the value. A null is what the type makes of it, which may be a null again.
 func (p *pass) convertSpecial(kind shape.Kind, v any) (any, bool) {
 	switch kind {
 	case shape.Quantity:

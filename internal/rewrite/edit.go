@@ -329,8 +329,8 @@ func (e *editor) insert(n *layout.Node, m *layout.Entry, pieces []string) {
 	}
 }
 
-// entryEnd returns the end of the lines of an entry in a block collection: of comments below it, those that are indented
-// deeper than the entries of the collection belong to it.
+// entryEnd returns the end of the lines of an entry in a block collection: of comments below it, those that are
+// indented deeper than the entries of the collection belong to it.
 func (e *editor) entryEnd(n *layout.Node, m *layout.Entry) int {
 	at := lineEnd(e.text, m.End())
 	for next := at; ; {

@@ -20,8 +20,8 @@ var plugins = map[string]policy.Kind{
 	string(policy.Mutating):   policy.Mutating,
 }
 
-// ConfiguredDirs returns the directories of static policies that an AdmissionConfiguration names, the file of the server's
-// flag --admission-control-config-file, and the plugins that it configures otherwise, which nothing is read of
+// ConfiguredDirs returns the directories of static policies that an AdmissionConfiguration names, the file of the
+// server's flag --admission-control-config-file, and the plugins that it configures otherwise, which nothing is read of
 // (apiserver pkg/admission/config.go and pkg/admission/plugin/policy/config/config.go v0.37.2).
 func ConfiguredDirs(file string) (dirs []Dir, others []string, err error) {
 	d, err := readSingle(file)

@@ -14,8 +14,8 @@ func IsSame(a, b map[string]any) bool {
 	return *(*unsafe.Pointer)(unsafe.Pointer(&a)) == *(*unsafe.Pointer)(unsafe.Pointer(&b)) // a map is a pointer
 }
 
-// IsShared reports that two values are one: the same scalar, its type and the sign of a zero included, or the same map or
-// list in memory.
+// IsShared reports that two values are one: the same scalar, its type and the sign of a zero included, or the same map
+// or list in memory.
 func IsShared(a, b any) bool {
 	switch a := a.(type) {
 	case nil:

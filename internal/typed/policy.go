@@ -131,8 +131,8 @@ func (f *Finding) text() string {
 	return celenv.Quote(cel.NewIssues(found), f.Src)
 }
 
-// IsTelling reports a message of cel-go about types that is true whatever the values are. Objects of different types may
-// be compared and mixed, since none has a type when expressions run.
+// IsTelling reports a message of cel-go about types that is true whatever the values are. Objects of different types
+// may be compared and mixed, since none has a type when expressions run.
 func IsTelling(message string) bool {
 	said := wording.Read(message)
 	return said.Kind == wording.UndefinedField || said.Kind == wording.NoOverload &&

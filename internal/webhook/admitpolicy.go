@@ -68,8 +68,8 @@ func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celg
 	return &celgate.Decision{Status: p.Ref().Invalid(errs)}, nil
 }
 
-// decideImports is the decision about an object with errs. One that imports what is not there, or is not valid, is stored
-// with a warning: the objects of a release come in any order, and until all are there policies fail as they say.
+// decideImports is the decision about an object with errs. One that imports what is not there, or is not valid, is
+// stored with a warning: the objects of a release come in any order, and until all are there policies fail as they say.
 func decideImports(allowed *celgate.Decision, ref policy.Ref, errs field.ErrorList) *celgate.Decision {
 	d := *allowed
 	for _, err := range errs {

@@ -53,8 +53,8 @@ func TestPolicyUpdateKeepsExpressions(t *testing.T) {
 	}
 }
 
-// writeOwn asks the webhook of a server of a minor about an object of celgate's own kinds that is created, or that takes
-// the place of old.
+// writeOwn asks the webhook of a server of a minor about an object of celgate's own kinds that is created, or that
+// takes the place of old.
 func writeOwn(t *testing.T, minor, old, object string) *admissionv1.AdmissionResponse {
 	t.Helper()
 	e, err := celgate.New(&policy.Set{}, celgate.Options{KubeVersion: minor, WithoutQuirks: true})

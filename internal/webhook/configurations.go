@@ -170,7 +170,7 @@ func (t Target) webhook(policies []*policy.Policy, phase Phase, fp policy.Failur
 	w["namespaceSelector"] = toTree(namespaces)
 	if s := commonSelector(policies, func(m *policy.MatchResources) *metav1.LabelSelector {
 		return m.ObjectSelector
-	}); s != nil && !slices.ContainsFunc(policies, (*policy.Policy).JudgesTemplates) { // which is for the labels of templates
+	}); s != nil && !slices.ContainsFunc(policies, (*policy.Policy).JudgesTemplates) { // it is for labels of templates
 		w["objectSelector"] = toTree(s)
 	}
 	return w

@@ -247,8 +247,8 @@ func decode(body string) (*celgate.Request, error) {
 	return request, nil
 }
 
-// readHeading reads a review about celgate's own kinds up to its objects, before which API servers write everything else;
-// nil if it is about other kinds, or is not written like that.
+// readHeading reads a review about celgate's own kinds up to its objects, before which API servers write everything
+// else; nil if it is about other kinds, or is not written like that.
 func readHeading(body string) *celgate.Request {
 	if !strings.Contains(body[:min(len(body), 512)], policy.OwnGroup) { // of the kind, before which there is a uid
 		return nil

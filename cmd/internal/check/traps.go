@@ -367,7 +367,8 @@ func (p *pass) allParamsHave(f *facts, path effects.Path) bool {
 	return found
 }
 
-// mayBeAbsent reports that a field is optional in all matched kinds that have it, and that nobody asks whether it is there.
+// mayBeAbsent reports that a field is optional in all matched kinds that have it, and that nobody asks whether it is
+// there.
 func (p *pass) mayBeAbsent(f *facts, e *expression, path effects.Path) bool {
 	declared := false
 	for _, t := range f.targets {

@@ -608,8 +608,8 @@ func locate(place func(field string) policy.Locator, d *celgate.Decision) func(s
 	}
 }
 
-// returnedObject is the object of a decision as the server returns it: read again from what was written. Custom objects are
-// written as the JSON that they are.
+// returnedObject is the object of a decision as the server returns it: read again from what was written. Custom objects
+// are written as the JSON that they are.
 func (d *decider) returnedObject(object map[string]any, r *celgate.Request) map[string]any {
 	resource := d.world.types.Resource(r.Resource)
 	if object == nil || resource == nil || resource.Definition != nil || r.SubResource != "" && r.SubResource != "status" {

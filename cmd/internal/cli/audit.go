@@ -778,7 +778,8 @@ func isWorkload(owner *metav1.OwnerReference) bool {
 }
 
 // askAgain asks the mutating policies about their own result.
-func (of *auditor) askAgain(ctx context.Context, request *celgate.Request, d *celgate.Decision) ([]celgate.Change, error) {
+func (of *auditor) askAgain(ctx context.Context, request *celgate.Request, d *celgate.Decision) ([]celgate.Change,
+	error) {
 	next := *request
 	next.Object = d.Changes[len(d.Changes)-1].After
 	prepared, err := of.engine.Prepare(ctx, &next)

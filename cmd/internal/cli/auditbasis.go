@@ -41,8 +41,8 @@ var unsaid = []reflect.Type{
 	reflect.TypeFor[policy.Position](), reflect.TypeFor[policy.Locator](), reflect.TypeFor[metav1.ObjectMeta](),
 }
 
-// writeValue writes a value of a policy without its places and metadata. What is not written says nothing, so that a hash
-// does not change where policies can say more.
+// writeValue writes a value of a policy without its places and metadata. What is not written says nothing, so that a
+// hash does not change where policies can say more.
 func writeValue(v reflect.Value) string {
 	switch v.Kind() {
 	case reflect.Pointer:

@@ -134,7 +134,8 @@ func namedResources(rule policy.Rule) iter.Seq[schema.GroupVersionResource] {
 // errStopped says that nobody wants more.
 var errStopped = errors.New("stopped")
 
-// readServed reads the first version of a resource that is served, and returns that one. Nothing is wrong if there is none.
+// readServed reads the first version of a resource that is served, and returns that one. Nothing is wrong if there is
+// none.
 func readServed(versions []*schema.Resource, read func(*schema.Resource) error) (*schema.Resource, error) {
 	for _, r := range versions {
 		if err := read(r); !apierrors.IsNotFound(err) && !apierrors.IsMethodNotSupported(err) {

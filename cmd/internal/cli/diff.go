@@ -159,7 +159,8 @@ func (x *diffing) run(ctx context.Context, args []string) error {
 	old, now := &sides[0], &sides[1]
 	o := report.DiffOptions{
 		Old: old.options, New: now.options, Names: [2]string{old.name, now.name},
-		Requests: asked.hasRequests() || asked.upgrade, Summary: x.summary, Compared: !asked.hasRequests() || x.structure,
+		Requests: asked.hasRequests() || asked.upgrade, Summary: x.summary,
+		Compared: !asked.hasRequests() || x.structure,
 	}
 	if asked.upgrade {
 		x.sayRefused(old, now)

@@ -242,8 +242,8 @@ func (e *fileEdits) text(text string, types *schema.Registry) (string, error) {
 	return out.String(), nil
 }
 
-// editExpressions makes edits that change texts only where they stand, so that folded and quoted texts keep their lines.
-// The error means that it cannot be done like that.
+// editExpressions makes edits that change texts only where they stand, so that folded and quoted texts keep their
+// lines. The error means that it cannot be done like that.
 func editExpressions(text string, edits []rewrite.Edit) (string, error) {
 	changed := text
 	for _, edit := range edits {

@@ -301,8 +301,8 @@ func (w *world) addTypes(c *console, docs []*manifest.Document) {
 	}
 }
 
-// withDocuments returns a cluster that holds the documents too, as the server stores them. Documents that cannot be objects
-// of a cluster are said and left out.
+// withDocuments returns a cluster that holds the documents too, as the server stores them. Documents that cannot be
+// objects of a cluster are said and left out.
 func (w *world) withDocuments(c *console, cluster *state.Cluster, docs []*manifest.Document) *state.Cluster {
 	var objects []map[string]any
 	var given []*manifest.Document
@@ -366,8 +366,8 @@ func (w *world) findShared() func(map[string]any) bool {
 	}
 }
 
-// policiesInForce returns the policies and bindings that take part in decisions, and says which of the given ones do not
-// for want of the other half.
+// policiesInForce returns the policies and bindings that take part in decisions, and says which of the given ones do
+// not for want of the other half.
 func (w *world) policiesInForce(c *console, rejected []report.Rejection) *policy.Set {
 	refused, bound, known := map[policy.Ref]bool{}, map[policy.Ref]bool{}, map[policy.Ref]bool{}
 	force := &policy.Set{}

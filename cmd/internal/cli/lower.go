@@ -204,8 +204,8 @@ func refuseTaken(set *policy.Set, made bool, natives []map[string]any) (all []lo
 	return all
 }
 
-// nativeErrors refuses the expressions that kube-apiserver cannot evaluate, or of which it does not take every result: of
-// mutations those of the native form.
+// nativeErrors refuses the expressions that kube-apiserver cannot evaluate, or of which it does not take every result:
+// of mutations those of the native form.
 func (l *lowering) nativeErrors(of *policy.Policy, natives []map[string]any) (all []lower.Refusal) {
 	const mutation = "spec.mutations["
 	for _, found := range compile.NativeErrors(l.natively, of) {
@@ -233,8 +233,8 @@ func policiesOf(objects []map[string]any) (all []*policy.Policy) {
 	return all
 }
 
-// fieldOf is the field of a policy of the dialect that a field of its native form is made of: of a mutation with another
-// patch the mutation, of one that became several the list.
+// fieldOf is the field of a policy of the dialect that a field of its native form is made of: of a mutation with
+// another patch the mutation, of one that became several the list.
 func fieldOf(of, native *policy.Policy, path string) string {
 	for i := range native.Mutations {
 		switch mutation := fmt.Sprintf("spec.mutations[%d]", i); {

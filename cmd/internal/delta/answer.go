@@ -67,8 +67,8 @@ type Entry struct {
 	Violation *celgate.Violation // of a denial, a warning or what is audited, by a policy
 }
 
-// identity is what must be equal for two entries to be the same to whoever sends the request: names of bindings and params
-// are not.
+// identity is what must be equal for two entries to be the same to whoever sends the request: names of bindings and
+// params are not.
 func (e Entry) identity() string {
 	return strings.Join([]string{e.Does, string(e.Kind), e.Policy, e.Message, fmt.Sprint(e.Hunks)}, "\n")
 }
@@ -97,8 +97,8 @@ type Answer struct {
 	Decision *celgate.Decision
 }
 
-// Compare compares two answers to a request. Either is nil when there was no such request, because what would have made it
-// was denied.
+// Compare compares two answers to a request. Either is nil when there was no such request, because what would have made
+// it was denied.
 func Compare(old, now *Answer, types *schema.Registry) Difference {
 	var d Difference
 	was, is := entriesOf(old, types), entriesOf(now, types)

@@ -220,8 +220,8 @@ func (s *Source) Read() policy.Object {
 	return policy.Object{Policy: s.Policy, Binding: s.Binding, Library: s.Library}
 }
 
-// Sources returns the policies, bindings and libraries of the cluster; as a set those of them that celgate is to act on. A
-// policy whose spec has not changed since the last call is the same value.
+// Sources returns the policies, bindings and libraries of the cluster; as a set those of them that celgate is to act
+// on. A policy whose spec has not changed since the last call is the same value.
 func (w *World) Sources() ([]Source, *policy.Set) {
 	w.sourcesMu.Lock()
 	defer w.sourcesMu.Unlock()

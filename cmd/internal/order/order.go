@@ -26,7 +26,8 @@ type Outcome struct {
 
 // TryOthers makes the mutations of a request in other orders of policies and returns the first whose result is not the
 // usual one; nil if there is none. The policies are given in their usual order; those of the dialect keep their places.
-func TryOthers(ctx context.Context, engine *celgate.Engine, req *celgate.Prepared, usually []policy.Ref) (*Outcome, error) {
+func TryOthers(ctx context.Context, engine *celgate.Engine, req *celgate.Prepared, usually []policy.Ref) (*Outcome,
+	error) {
 	var names []string
 	for _, ref := range usually {
 		if ref.Kind == string(policy.Mutating) {

@@ -98,7 +98,9 @@ type htmlPage struct {
 func (h *auditHTML) Close() error {
 	a := h.audit
 	last := a.Last
-	page := htmlPage{Summary: a.Summary(), About: a.describe(), Left: h.left, Notes: a.notes(), Sayings: a.sortedNotes()}
+	page := htmlPage{
+		Summary: a.Summary(), About: a.describe(), Left: h.left, Notes: a.notes(), Sayings: a.sortedNotes(),
+	}
 	for _, r := range a.rejected {
 		page.Notes = append([]string{"rejected by the server: " + r.Ref.String()}, page.Notes...)
 	}

@@ -296,8 +296,8 @@ func conditionName(p *policy.Policy, field string) string {
 // other ones if it became none, as with combine: Any.
 func actionsOf(d *celgate.Decision, o celgate.Outcome, other []policy.Action) []policy.Action {
 	for _, v := range d.Violations {
-		if v.Kind == o.Kind && v.Policy == o.Policy && v.Binding == o.Binding && v.Param == o.Param && v.Scope == o.Scope &&
-			v.Expr.Field == o.Field {
+		if v.Kind == o.Kind && v.Policy == o.Policy && v.Binding == o.Binding && v.Param == o.Param &&
+			v.Scope == o.Scope && v.Expr.Field == o.Field {
 			return v.Actions
 		}
 	}

@@ -649,8 +649,8 @@ func (t *textWriter) writeTitled(s style, label, text string) {
 	t.writeHanging("", t.p.paint(s, label+":"), len(label)+1, text, plain, 2*len(indent))
 }
 
-// writeHanging writes a label of a length and text behind it, after a margin; further lines of the text begin at a column
-// behind the margin. A label that leaves no room stands alone.
+// writeHanging writes a label of a length and text behind it, after a margin; further lines of the text begin at a
+// column behind the margin. A label that leaves no room stands alone.
 func (t *textWriter) writeHanging(margin, label string, length int, text string, s style, column int) {
 	room := 0
 	if t.o.Width > 0 {

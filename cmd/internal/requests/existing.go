@@ -9,8 +9,8 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// NewExisting makes the request about an object that exists: the CREATE of a [Copy], the UPDATE that changes nothing, or
-// the DELETE.
+// NewExisting makes the request about an object that exists: the CREATE of a [Copy], the UPDATE that changes nothing,
+// or the DELETE.
 func NewExisting(ctx context.Context, q *celgate.Requester, object map[string]any, op celgate.Operation,
 	as celgate.As) (*celgate.Request, error) {
 	as.Operation = op

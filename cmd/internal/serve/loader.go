@@ -541,9 +541,9 @@ func (l *loader) noteMoved(set *policy.Set) {
 	}
 }
 
-// lingeringPolicies are the validating policies that had a failurePolicy until a moment ago. Without them there would be
-// requests between two webhooks: one without the policy by now, and one that is not asked yet. Where both are asked, a
-// request is denied twice, which is to be denied. Mutations move at once, because a change that is made twice may be
+// lingeringPolicies are the validating policies that had a failurePolicy until a moment ago. Without them there would
+// be requests between two webhooks: one without the policy by now, and one that is not asked yet. Where both are asked,
+// a request is denied twice, which is to be denied. Mutations move at once, because a change that is made twice may be
 // another one.
 func (l *loader) lingeringPolicies(set *policy.Set, fp policy.FailurePolicy) []*policy.Policy {
 	var all []*policy.Policy

@@ -41,8 +41,8 @@ func newest(t *testing.T) *schema.Registry {
 	return types
 }
 
-// TestReady takes away, one after the other, all that a policy needs to act: neither it nor its binding is Ready, and both
-// say why.
+// TestReady takes away, one after the other, all that a policy needs to act: neither it nor its binding is Ready, and
+// both say why.
 func TestReady(t *testing.T) {
 	types := newest(t)
 	const rule = "resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments]}]"

@@ -57,8 +57,8 @@ type Options struct {
 	// Elect calls lead while this replica is the one that writes; nil: it is the only one.
 	Elect func(ctx context.Context, r Replica, lead func(context.Context)) error
 
-	// Sizes are how large policies may be that are written, and RequestCost what the policies of one call of the webhook
-	// may cost together, in CEL cost units; 0: any number.
+	// Sizes are how large policies may be that are written, and RequestCost what the policies of one call of the
+	// webhook may cost together, in CEL cost units; 0: any number.
 	Sizes       policy.Limits
 	RequestCost int64
 

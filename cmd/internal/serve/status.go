@@ -36,7 +36,8 @@ func (l *loader) status(w *writing, s kube.Source) kube.Status {
 			compiled = kube.Condition{Type: "Compiled", Reason: "Imports", Message: r.Status.Message}
 		}
 	}
-	is := kube.Status{Conditions: []kube.Condition{compiled, w.readyCondition(s, compiled.True, l.paramsObstacle(w, s))}}
+	ready := w.readyCondition(s, compiled.True, l.paramsObstacle(w, s))
+	is := kube.Status{Conditions: []kube.Condition{compiled, ready}}
 	if s.Withheld != nil && compiled.True { // nobody has compiled it
 		is.Conditions = is.Conditions[1:]
 		return is
@@ -117,8 +118,8 @@ func (l *loader) paramsObstacle(w *writing, s kube.Source) (first string) {
 	return first
 }
 
-// partialReason is why nothing is wrong with a binding of several policies but that they cannot be in force together; empty
-// if they can.
+// partialReason is why nothing is wrong with a binding of several policies but that they cannot be in force together;
+// empty if they can.
 func (w *writing) partialReason(s kube.Source) string {
 	if s.Binding == nil || len(s.Binding.Policies) == 0 {
 		return ""

@@ -116,7 +116,8 @@ func (run *caseRun) explain() {
 	}
 }
 
-// noteAbsent notes at a failure of a request that was let through, or left alone, which policies were not for it, and why.
+// noteAbsent notes at a failure of a request that was let through, or left alone, which policies were not for it, and
+// why.
 func (run *caseRun) noteAbsent() {
 	if !run.Decision.Allowed || run.Failures[0].created {
 		return

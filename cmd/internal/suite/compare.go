@@ -113,8 +113,8 @@ func (run *caseRun) tellDenial() string {
 	return fmt.Sprintf("denied (%d %s)", s.Code, s.Reason)
 }
 
-// checkExercised checks which policies took part. A case that expects something of policies that were never asked about it
-// says nothing.
+// checkExercised checks which policies took part. A case that expects something of policies that were never asked about
+// it says nothing.
 func (run *caseRun) checkExercised(e *Expectation) bool {
 	if len(e.Skipped) > 0 {
 		for _, s := range e.Skipped {

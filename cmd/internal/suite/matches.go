@@ -51,7 +51,8 @@ func (run *caseRun) matches() []explain.Match {
 	return all
 }
 
-// isOfConditions reports an outcome of a match condition, or of all of them: one without an expression that comes first.
+// isOfConditions reports an outcome of a match condition, or of all of them: one without an expression that comes
+// first.
 func (run *caseRun) isOfConditions(m explain.Match, o celgate.Outcome, first bool) bool {
 	if !o.Expr.IsZero() {
 		return isCondition(o)

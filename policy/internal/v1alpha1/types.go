@@ -74,8 +74,8 @@ type AdmissionPolicySpec struct {
 	// Expressions that must all be true for the policy to be evaluated. Each phase evaluates them on its own object.
 	MatchConditions []admissionv1.MatchCondition `json:"matchConditions,omitempty"`
 
-	// The AdmissionPolicyLibraries whose variables, functions and scopes the policy uses, by name. While one of them does
-	// not exist or is not valid, the policy fails, and failurePolicy decides.
+	// The AdmissionPolicyLibraries whose variables, functions and scopes the policy uses, by name. While one of them
+	// does not exist or is not valid, the policy fails, and failurePolicy decides.
 	Imports []string `json:"imports,omitempty"`
 
 	// Named expressions that other expressions use as variables.NAME.
@@ -593,9 +593,9 @@ type AdmissionPolicyBindingStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// An AdmissionPolicyLibrary shares variables, functions and scopes between policies. Policies that import the library use
-// its parts as LIBRARY.NAME, and so does the library itself. It is cluster-scoped. The name of a library is letters and
-// digits, beginning with a letter, and differs from every library, variable and type of CEL and of policies.
+// An AdmissionPolicyLibrary shares variables, functions and scopes between policies. Policies that import the library
+// use its parts as LIBRARY.NAME, and so does the library itself. It is cluster-scoped. The name of a library is letters
+// and digits, beginning with a letter, and differs from every library, variable and type of CEL and of policies.
 type AdmissionPolicyLibrary struct {
 	metav1.TypeMeta `json:",inline"`
 
@@ -614,8 +614,8 @@ type AdmissionPolicyLibrarySpec struct {
 	// The libraries whose parts this one uses, by name. Imports must not form a cycle.
 	Imports []string `json:"imports,omitempty"`
 
-	// Named expressions. A policy evaluates a variable when it first uses it, and once. A variable may use the names that
-	// variables of a policy may use, except for the variables of the policy.
+	// Named expressions. A policy evaluates a variable when it first uses it, and once. A variable may use the names
+	// that variables of a policy may use, except for the variables of the policy.
 	Variables []admissionv1.Variable `json:"variables,omitempty"`
 
 	// Functions. A function must not call itself, directly or through others.
@@ -636,8 +636,8 @@ type Function struct {
 	// The parameters, in order.
 	Params []FunctionParam `json:"params,omitempty"`
 
-	// The type of the result, written like the type of a parameter. The result is converted to it. Without it, the result
-	// has the type of the expression.
+	// The type of the result, written like the type of a parameter. The result is converted to it. Without it, the
+	// result has the type of the expression.
 	Type string `json:"type,omitempty"`
 
 	// The expression of the result.
