@@ -62,7 +62,8 @@ func TestRequestCost(t *testing.T) {
 	var failed []string
 	for _, o := range d.Outcomes {
 		var over *celgate.CostError
-		if errors.As(o.Err, &over) && errors.Is(o.Err, celgate.ErrBudget) && over.Spent == 2*one && over.Limit == 2*one-1 {
+		isBudget := errors.As(o.Err, &over) && errors.Is(o.Err, celgate.ErrBudget)
+		if isBudget && over.Spent == 2*one && over.Limit == 2*one-1 {
 			failed = append(failed, o.Policy)
 		}
 	}
