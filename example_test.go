@@ -97,9 +97,10 @@ func Example() {
 	for _, v := range decision.Violations {
 		fmt.Println(v.Policy, v.Binding, v.Expr.Field, v.Actions)
 	}
-	// Output: 0 0 false deployments.apps "web" is forbidden: ValidatingAdmissionPolicy 'replica-limit' with binding
-	// 'everywhere' denied request: at most 5 replicas, not 9 replica-limit everywhere spec.validations[0].expression
-	// [Deny]
+	// Output:
+	// 0 0 false
+	// deployments.apps "web" is forbidden: ValidatingAdmissionPolicy 'replica-limit' with binding 'everywhere' denied request: at most 5 replicas, not 9
+	// replica-limit everywhere spec.validations[0].expression [Deny]
 }
 
 // Mutate alone shows what mutating policies make of an object.
@@ -138,8 +139,7 @@ func ExampleEngine_Rejections() {
 	for _, r := range engine.Rejections() {
 		fmt.Println(r.Status.Code, r.Status.Message)
 	}
-	// Output: 422 ValidatingAdmissionPolicy.admissionregistration.k8s.io "replica-limit" is invalid:
-	// spec.validations[0].expression: Invalid value: "object.spec.replicas": must evaluate to bool but got dyn
+	// Output: 422 ValidatingAdmissionPolicy.admissionregistration.k8s.io "replica-limit" is invalid: spec.validations[0].expression: Invalid value: "object.spec.replicas": must evaluate to bool but got dyn
 }
 
 // Load reads an fs.FS, such as an embedded one: policies and bindings, and what the cluster holds beside them.
