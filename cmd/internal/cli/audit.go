@@ -826,7 +826,9 @@ func (a *audit) judge(ctx context.Context, of *auditor, from stock, writers []re
 			}
 		}
 	}
-	of.concludeWorkloads(a.console, &a.workloads)
+	if a.shard.Of == 0 { // the other shards may have objects of a kind
+		of.concludeWorkloads(a.console, &a.workloads)
+	}
 	a.sayUnlisted(of)
 	if err := of.world.unreadError(); err != nil {
 		a.raise(exitFailed)
