@@ -168,3 +168,20 @@ func TestMatchedKinds(t *testing.T) {
 		t.Errorf("of a released kind: %+v", costs)
 	}
 }
+
+// TestLibraryStatus asks for the status of a library, which nothing binds and no request reaches.
+func TestLibraryStatus(t *testing.T) {
+	set := setOf(t, "apiVersion: policy.celgate.dev/v1alpha1\nkind: AdmissionPolicyLibrary\nmetadata: {name: images}\n"+
+		"spec: {functions: [{name: one, expression: '1'}]}\n")
+	s := kube.Source{Library: set.Libraries[0], Object: map[string]any{"metadata": map[string]any{"uid": "1", "generation": int64(1)}}}
+	now := kube.Loaded{}
+	now.Add(s.Object)
+	w := &writing{loaded: &loaded{set: set, types: newest(t)}, all: []kube.Report{{Loaded: now}}}
+	var said []string
+	for _, c := range new(loader).status(w, s).Conditions {
+		said = append(said, c.Type+" "+c.Reason)
+	}
+	if got := strings.Join(said, ", "); got != "Compiled Compiled, Ready InForce" {
+		t.Error(got)
+	}
+}

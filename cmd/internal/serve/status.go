@@ -42,6 +42,9 @@ func (l *loader) status(w *writing, s kube.Source) kube.Status {
 		is.Conditions = is.Conditions[1:]
 		return is
 	}
+	if s.Library != nil { // nothing binds it, and no request is for it
+		return is
+	}
 	if !compiled.True || s.Disabled || s.Native || w.isHandedOver(s) || w.partialReason(s) != "" {
 		return is
 	}
