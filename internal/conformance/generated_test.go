@@ -343,9 +343,9 @@ metadata: {name: second, namespace: params}
 data: {a: y}
 `
 
-// TestGeneratedLowered writes policies of the dialect at random and compares what they answer with what their native
-// forms answer. Those that are refused are counted: a refusal is right only where there is no native form.
-func TestGeneratedLowered(t *testing.T) {
+// generatedWorld returns a cluster with the params of generated policies, and the environments of their native forms.
+func generatedWorld(t *testing.T) (*World, *celenv.Set) {
+	t.Helper()
 	types, err := builtin.Registry("1.37")
 	if err != nil {
 		t.Fatal(err)
@@ -362,6 +362,13 @@ func TestGeneratedLowered(t *testing.T) {
 	if w.Cluster, err = state.New(types, existing...); err != nil {
 		t.Fatal(err)
 	}
+	return w, own
+}
+
+// TestGeneratedLowered writes policies of the dialect at random and compares what they answer with what their native
+// forms answer. Those that are refused are counted: a refusal is right only where there is no native form.
+func TestGeneratedLowered(t *testing.T) {
+	w, own := generatedWorld(t)
 	a := author{rand.New(rand.NewPCG(*seed, 0))}
 	refused, several, n := map[string]int{}, 0, 0
 	policies := 0

@@ -10,11 +10,7 @@ import (
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/celgate/celgate"
-	"github.com/celgate/celgate/internal/celenv"
-	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/internal/scope"
-	"github.com/celgate/celgate/schema/builtin"
-	"github.com/celgate/celgate/state"
 )
 
 // templatePolicies are policies about Pods and templates; %s is templateEnforcement.
@@ -88,22 +84,7 @@ func workloadOf(t scope.Template, template map[string]any) map[string]any {
 // TestTemplates asks about the templates of all kinds of workloads: what a policy says of a template is what it says of
 // the Pod, weakened by templateEnforcement and with the place in it, and its native form says the same.
 func TestTemplates(t *testing.T) {
-	types, err := builtin.Registry("1.37")
-	if err != nil {
-		t.Fatal(err)
-	}
-	own, err := celenv.New("1.37", quirks.SetOf("1.37"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	existing, err := Documents([]byte(Rights + "---" + generatedState))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &World{Minor: "1.37", Types: types}
-	if w.Cluster, err = state.New(types, existing...); err != nil {
-		t.Fatal(err)
-	}
+	w, own := generatedWorld(t)
 	for name, spec := range templatePolicies {
 		for _, enforcement := range []string{"", "  templateEnforcement: Deny\n", "  templateEnforcement: Audit\n"} {
 			p, refused := w.pair(t, templatePolicy(spec, enforcement), own)
