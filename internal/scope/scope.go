@@ -62,9 +62,16 @@ var builtinScopes = func() map[string][]Steps {
 		}
 		return path
 	}
+	podSpecs := []Steps{members("spec")} // of a Pod
+	seen := map[string]bool{}
+	for _, t := range Templates {
+		if !seen[t.Path] {
+			podSpecs = append(podSpecs, append(members(t.Members()...), Step{Member: "spec"}))
+		}
+		seen[t.Path] = true
+	}
 	var containers, specs []Steps
-	for _, spec := range []Steps{members("spec"), members("spec", "template", "spec"),
-		members("spec", "jobTemplate", "spec", "template", "spec"), members("template", "spec")} {
+	for _, spec := range podSpecs {
 		for _, list := range []string{"containers", "initContainers", "ephemeralContainers"} {
 			containers = append(containers, append(slices.Clone(spec), Step{Member: list}, Step{}))
 		}
