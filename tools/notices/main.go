@@ -89,12 +89,12 @@ func notices(root string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// linkedModules returns the modules that the programs under cmd link on any platform, sorted by path.
+// linkedModules returns the modules that the programs of a release link on any platform, sorted by path.
 func linkedModules(root string) ([]module, error) {
 	found := map[string]module{}
 	for _, platform := range platforms {
 		system, machine, _ := strings.Cut(platform, "/")
-		cmd := exec.Command("go", "list", "-deps", "-json=Module", "./cmd/...")
+		cmd := exec.Command("go", "list", "-deps", "-json=Module", "./cmd/celgate", "./cmd/celgate-webhook")
 		cmd.Dir = root
 		cmd.Env = append(os.Environ(), "GOOS="+system, "GOARCH="+machine, "CGO_ENABLED=0")
 		out, err := cmd.Output()

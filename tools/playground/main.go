@@ -1,0 +1,280 @@
+// Command playground builds the page in the browser: static files in bin/playground, for any web server.
+//
+// It needs npm for CodeMirror, whose versions package-lock.json pins. Everything else comes from Go modules.
+package main
+
+import (
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/evanw/esbuild/pkg/api"
+)
+
+// largest is the size in bytes that all files of the page may have, compressed.
+const largest = 10 << 20
+
+func main() {
+	out := flag.String("out", "../bin/playground", "the folder that the files are written into")
+	version := flag.String("version", "", "the version that the page shows; empty: that of the source")
+	flag.Parse()
+	b := builder{root: abs(".."), out: abs(*out), version: *version}
+	if err := b.build(); err != nil {
+		fmt.Fprintln(os.Stderr, "playground:", err)
+		os.Exit(1)
+	}
+}
+
+func abs(path string) string {
+	full, err := filepath.Abs(path)
+	if err != nil {
+		panic(err) // there is no working directory
+	}
+	return full
+}
+
+// A builder builds the page.
+type builder struct {
+	root, out, version string
+
+	files []string // that the page loads, by their names in out
+	total int64    // their compressed size
+}
+
+func (b *builder) build() error {
+	if err := os.RemoveAll(b.out); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(b.out, 0o755); err != nil {
+		return err
+	}
+	engine, err := b.engine()
+	if err != nil {
+		return fmt.Errorf("engine: %w", err)
+	}
+	list, err := examples(filepath.Join(b.root, "examples"))
+	if err != nil {
+		return fmt.Errorf("examples: %w", err)
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		return err
+	}
+	catalogue, err := b.add("examples", ".json", text)
+	if err != nil {
+		return err
+	}
+	if err := b.page(engine, catalogue); err != nil {
+		return fmt.Errorf("page: %w", err)
+	}
+	fmt.Printf("%s: %d files, %.2f MB compressed\n", b.out, len(b.files), float64(b.total)/(1<<20))
+	if b.total > largest {
+		return fmt.Errorf("the page is larger than %d MB", largest>>20)
+	}
+	return nil
+}
+
+// engine builds the WebAssembly, compresses it, and returns its name.
+func (b *builder) engine() (string, error) {
+	mod, err := slimModules(b.root, filepath.Join(b.root, "bin", ".slim"))
+	if err != nil {
+		return "", err
+	}
+	module := filepath.Join(b.root, "bin", ".slim", "celgate.wasm")
+	flags := "-s -w"
+	if b.version != "" {
+		flags += " -X github.com/celgate/celgate/cmd/internal/report.stamped=" + b.version
+	}
+	build := exec.Command("go", "build", "-modfile="+mod, "-mod=mod", "-trimpath", "-ldflags="+flags, "-o", module,
+		"./cmd/celgate-playground")
+	build.Dir, build.Stderr = b.root, os.Stderr
+	build.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm")
+	if err := build.Run(); err != nil {
+		return "", err
+	}
+	packed := module + ".gz"
+	if err := compress(module, packed); err != nil {
+		return "", err
+	}
+	text, err := os.ReadFile(packed)
+	if err != nil {
+		return "", err
+	}
+	return b.add("celgate", ".wasm.gz", text)
+}
+
+func compress(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	w, err := gzip.NewWriterLevel(out, gzip.BestCompression)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(w, in); err != nil {
+		return err
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	return out.Close()
+}
+
+// page bundles the scripts and writes the page that names all files.
+func (b *builder) page(engine, catalogue string) error {
+	web := filepath.Join(b.root, "cmd", "celgate-playground", "web")
+	if err := install(web); err != nil {
+		return err
+	}
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		return err
+	}
+	support := filepath.Join(strings.TrimSpace(string(root)), "lib", "wasm", "wasm_exec.js")
+	worker, err := b.bundle(web, "worker.js", map[string]string{"ENGINE": engine}, map[string]string{"wasm_exec": support})
+	if err != nil {
+		return err
+	}
+	app, err := b.bundle(web, "app.js", map[string]string{"WORKER": worker, "EXAMPLES": catalogue}, nil)
+	if err != nil {
+		return err
+	}
+	style, err := b.bundle(web, "style.css", nil, nil)
+	if err != nil {
+		return err
+	}
+	html, err := os.ReadFile(filepath.Join(web, "index.html"))
+	if err != nil {
+		return err
+	}
+	page := strings.NewReplacer("{{app}}", app, "{{style}}", style).Replace(string(html))
+	if _, err := b.write("index.html", []byte(page)); err != nil {
+		return err
+	}
+	if err := b.licences(web); err != nil {
+		return err
+	}
+	// The worker that keeps the page for when there is no network knows all other files.
+	kept, err := json.Marshal(append([]string{"./"}, b.files...))
+	if err != nil {
+		return err
+	}
+	offline, err := os.ReadFile(filepath.Join(web, "offline.js"))
+	if err != nil {
+		return err
+	}
+	text := strings.NewReplacer("FILES", string(kept), "VERSION", `"`+digest(kept)+`"`).Replace(string(offline))
+	_, err = b.write("offline.js", []byte(text))
+	return err
+}
+
+// licences writes the licences of what is in the files, as these demand.
+func (b *builder) licences(web string) error {
+	text, err := os.ReadFile(filepath.Join(b.root, "THIRD_PARTY_NOTICES"))
+	if err != nil {
+		return err
+	}
+	for _, pattern := range []string{"*", "@*/*"} {
+		found, err := filepath.Glob(filepath.Join(web, "node_modules", pattern, "LICENSE"))
+		if err != nil {
+			return err
+		}
+		for _, path := range found {
+			one, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			name, _ := filepath.Rel(filepath.Join(web, "node_modules"), filepath.Dir(path))
+			text = append(text, "\n"+filepath.ToSlash(name)+"\n\n"...)
+			text = append(text, one...)
+		}
+	}
+	return os.WriteFile(filepath.Join(b.out, "licences.txt"), text, 0o644)
+}
+
+// install installs what package-lock.json names, unless it is there.
+func install(web string) error {
+	lock, err := os.Stat(filepath.Join(web, "package-lock.json"))
+	if err != nil {
+		return err
+	}
+	if had, err := os.Stat(filepath.Join(web, "node_modules", ".package-lock.json")); err == nil &&
+		!had.ModTime().Before(lock.ModTime()) {
+		return nil
+	}
+	ci := exec.Command("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
+	ci.Dir, ci.Stdout, ci.Stderr = web, os.Stderr, os.Stderr
+	return ci.Run()
+}
+
+// bundle makes one file of a script or style and what it imports, with names replaced by texts, and returns its name.
+func (b *builder) bundle(web, name string, texts, aliases map[string]string) (string, error) {
+	define := map[string]string{}
+	for key, text := range texts {
+		quoted, err := json.Marshal(text)
+		if err != nil {
+			return "", err
+		}
+		define[key] = string(quoted)
+	}
+	made := api.Build(api.BuildOptions{
+		EntryPoints: []string{filepath.Join(web, name)}, Bundle: true, Format: api.FormatIIFE,
+		MinifySyntax: true, MinifyWhitespace: true, MinifyIdentifiers: true, Target: api.ES2022,
+		Define: define, Alias: aliases, LegalComments: api.LegalCommentsEndOfFile,
+	})
+	if len(made.Errors) > 0 {
+		return "", fmt.Errorf("%s: %s", name, strings.Join(api.FormatMessages(made.Errors, api.FormatMessagesOptions{}), ""))
+	}
+	ext := filepath.Ext(name)
+	return b.add(strings.TrimSuffix(name, ext), ext, made.OutputFiles[0].Contents)
+}
+
+// add writes a file under a name that changes with its content.
+func (b *builder) add(name, ext string, text []byte) (string, error) {
+	return b.write(name+"."+digest(text)+ext, text)
+}
+
+func (b *builder) write(name string, text []byte) (string, error) {
+	size := &counter{}
+	w, err := gzip.NewWriterLevel(size, gzip.BestCompression)
+	if err != nil {
+		return "", err
+	}
+	if strings.HasSuffix(name, ".gz") {
+		size.n = int64(len(text))
+	} else if _, err := w.Write(text); err != nil {
+		return "", err
+	} else if err := w.Close(); err != nil {
+		return "", err
+	}
+	b.total += size.n
+	b.files = append(b.files, name)
+	return name, os.WriteFile(filepath.Join(b.out, name), text, 0o644)
+}
+
+type counter struct{ n int64 }
+
+func (c *counter) Write(p []byte) (int, error) {
+	c.n += int64(len(p))
+	return len(p), nil
+}
+
+func digest(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:6])
+}
