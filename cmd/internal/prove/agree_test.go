@@ -1,0 +1,725 @@
+package prove
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/shape"
+	"github.com/celgate/celgate/internal/solve"
+	"github.com/celgate/celgate/schema"
+	"github.com/google/cel-go/common/ast"
+	"sigs.k8s.io/yaml"
+)
+
+var (
+	comparisonCount = flag.Int("comparisons", 0, "how many answers of formulas and engines are compared; 0: some thousands")
+	comparisonSeed  = flag.Uint64("seed", 1, "draws expressions and objects")
+)
+
+// TestAgreement compares what formulas say of expressions with what an engine says, on random objects of several kinds:
+// true, false or an error. Facts that are assumed of prepared objects must hold of each.
+func TestAgreement(t *testing.T) {
+	want := *comparisonCount
+	if want == 0 {
+		want = 20_000
+		if testing.Short() {
+			want = 4000
+		}
+	}
+	r := room(t)
+	rng := rand.New(rand.NewPCG(*comparisonSeed, 7))
+	a := &agreement{room: r, rand: rng, t: t, seen: map[string]int{}, outside: map[string]int{}}
+	for a.compared < want && !t.Failed() {
+		kind := agreementKinds[rng.IntN(len(agreementKinds))]
+		g := &writer{rand: rng, types: r.Types, kind: kind}
+		a.expression(kind, g.boolean(3, g.roots()))
+	}
+	t.Logf("%d comparisons of %d expressions: %v, outside %v", a.compared, a.expressions, a.seen, a.outside)
+}
+
+// TestAgreementOfExamples does the same with expressions that people write.
+func TestAgreementOfExamples(t *testing.T) {
+	r := room(t)
+	a := &agreement{room: r, rand: rand.New(rand.NewPCG(2, 7)), t: t, seen: map[string]int{}, outside: map[string]int{}}
+	for _, text := range agreementExpressions {
+		kind, expression, _ := strings.Cut(text, ": ")
+		i := slices.IndexFunc(agreementKinds, func(k schema.GroupVersionKind) bool { return k.Kind == kind })
+		a.expression(agreementKinds[i], expression)
+	}
+	t.Logf("%d comparisons of %d expressions: %v, outside %v", a.compared, a.expressions, a.seen, a.outside)
+}
+
+var agreementKinds = []schema.GroupVersionKind{
+	{Version: "v1", Kind: "Pod"}, {Group: "apps", Version: "v1", Kind: "Deployment"}, {Version: "v1", Kind: "ConfigMap"},
+	{Version: "v1", Kind: "Service"}, {Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"},
+	{Group: "networking.k8s.io", Version: "v1", Kind: "Ingress"}, {Version: "v1", Kind: "Namespace"},
+}
+
+var agreementExpressions = []string{
+	"Pod: object.spec.containers.all(c, c.image.startsWith('a/'))",
+	"Pod: object.spec.containers.exists_one(c, c.image.startsWith('a/'))",
+	"Pod: object.spec.containers.filter(c, has(c.securityContext)).size() == 1",
+	"Pod: object.spec.containers.map(c, c.image)[0] == 'a'",
+	"Pod: object.spec.containers[1].image == 'a'",
+	"Pod: (object.spec.containers + object.spec.?initContainers.orValue([])).all(c, c.image.endsWith(':1'))",
+	"Pod: object.spec.containers.all(c, c.?securityContext.?runAsUser.orValue(1) > 0)",
+	"Pod: object.spec.containers.all(c, c.securityContext.capabilities.drop.exists(d, d == 'ALL'))",
+	"Pod: object.spec.containers.all(c, 'ALL' in c.securityContext.capabilities.drop)",
+	"Pod: has(object.spec.securityContext) && has(object.spec.restartPolicy) && object.spec.containers.all(c, has(c.imagePullPolicy))",
+	"Pod: object.spec.volumes.all(v, !has(v.hostPath))",
+	"Deployment: has(object.spec.replicas) && has(object.spec.template.spec.securityContext)",
+	"Service: has(object.spec.type) && has(object.spec.sessionAffinity)",
+	"Pod: object.spec.?volumes.orValue([]).all(v, has(v.configMap) || has(v.emptyDir))",
+	"Pod: object.metadata.labels['a'] == 'b' && object.metadata.labels.all(k, k.startsWith('a'))",
+	"Pod: object.metadata.?labels[?'a'].orValue('b') in ['b', 'c']",
+	"Pod: object.metadata.labels.exists(k, object.metadata.labels[k] == 'x')",
+	"Pod: has(object.spec.hostNetwork) && object.spec.hostNetwork || has(object.metadata.annotations) && size(object.metadata.annotations) > 1",
+	"Pod: object.spec.containers.all(c, c.name.size() < 3)",
+	"Pod: object.spec.containers.all(c, c.image.lowerAscii() == 'ab')",
+	"Pod: object.spec.containers.all(c, ('x' + c.image + 'y').matches('^xa+y$'))",
+	"Pod: object.spec.priority + 1 > 5 && object.spec.priority * 2 < 100",
+	"Pod: object.spec.priority - 9223372036854775807 < 0",
+	"Pod: object.spec.containers.all(c, c.?ports.orValue([]).all(p, p.containerPort > 1024 && p.?hostPort.orValue(0) == 0))",
+	"Pod: object.spec.containers.map(c, c.image).exists(i, i == 'a')",
+	"Pod: object.spec.nodeSelector == null || object.spec.nodeSelector['a'] == 'b'",
+	"Pod: object.spec.containers.exists(c, c.image == c.name)",
+	"Pod: object.spec.containers.all(c, c.name != object.metadata.name)",
+	"Pod: request.operation == 'CREATE' && request.name == object.metadata.name && request.namespace != 'kube-system'",
+	"Pod: has(request.userInfo.groups) && request.userInfo.groups.exists(g, g == 'a')",
+	"Pod: oldObject == null && object != null",
+	"Pod: has(oldObject.metadata)",
+	"Pod: {'a': 1, 'b': 2}[object.spec.containers[0].image] == 1",
+	"Pod: sets.contains(['a', 'b'], object.spec.containers.map(c, c.image))",
+	"Pod: sets.intersects(object.spec.containers.map(c, c.image), ['a', 'b'])",
+	"Pod: object.spec.containers.map(c, c.image) == ['a']",
+	"Pod: object.spec.?securityContext.?seccompProfile.?type.optMap(x, x == 'a').orValue(false)",
+	"Pod: object.spec.containers.all(i, c, i < 1 || c.image != 'a')",
+	"Pod: namespaceObject.metadata.?labels[?'a'].orValue('b') == 'b'",
+	"Service: object.spec.ports.all(p, p.targetPort == 80 || p.targetPort == 'http')",
+	"Service: object.spec.type in ['ClusterIP', 'NodePort'] ? object.spec.ports.size() >= 1 : false",
+	"Service: object.spec.?selector.orValue({}).all(k, v, k == v)",
+	"ConfigMap: object.data['a'].matches('^[a-z]{2,3}$') || 'b' in object.data",
+	"ConfigMap: object.?data.orValue({}).exists(k, object.data[k].contains('x'))",
+	"ConfigMap: has(object.immutable) && object.immutable",
+	"ClusterRole: object.rules.all(r, r.verbs.all(v, v != '*'))",
+	"ClusterRole: has(object.rules) && object.rules != null && object.rules.exists(r, 'a' in r.?resources.orValue([]))",
+	"Deployment: object.spec.replicas <= 5 && object.spec.replicas != 3",
+	"Deployment: object.spec.selector.matchLabels == object.spec.template.metadata.labels || true",
+	"Deployment: object.spec.strategy.?rollingUpdate.?maxSurge == optional.of(1) || true",
+	"Deployment: object.spec.?strategy.?type.orValue('x') == 'Recreate'",
+	"Ingress: object.spec.?rules.orValue([]).all(r, r.?host.orValue('').endsWith('.example.com'))",
+	"Namespace: object.metadata.labels['a'] == object.metadata.name",
+}
+
+// An agreement compares formulas with an engine.
+type agreement struct {
+	room                  *Room
+	rand                  *rand.Rand
+	t                     *testing.T
+	compared, expressions int
+	seen                  map[string]int // by verdict
+	outside               map[string]int // by what made it so
+}
+
+// objectsOfExpression is how many objects are made for an expression.
+const objectsOfExpression = 40
+
+func (a *agreement) expression(kind schema.GroupVersionKind, text string) {
+	res := a.room.Types.ResourceFor(kind)
+	side := sideOf(a.t, a.room, one(kind.Group, kind.Version, res.Resource, text))
+	c := Case{Resource: res, Operation: "CREATE", Kind: kind}
+	k := side.clauses()[0]
+	if k.program.validations[0] == nil {
+		a.t.Fatalf("%s does not compile", text)
+	}
+	sizes, keys := map[string]int{}, map[string][]string{}
+	var m *machine
+	var req *request
+	var inv *invocation
+	var before int
+	for range 60 {
+		m = newMachine(sizes, keys)
+		req = newRequest(m, c, a.room.Types)
+		before = len(m.unknown)
+		inv = req.invoke(k.program, k.binding)
+		if m.settle() {
+			break
+		}
+	}
+	if len(m.unknown) > before {
+		a.seen["outside"]++
+		a.outside[m.unknown[before].what]++
+		return
+	}
+	a.expressions++
+	p := newPool(k.program.validations[0])
+	for range objectsOfExpression {
+		a.compare(req, inv, side, text, p)
+	}
+}
+
+// request draws a request, in the form that policies see; nil if the object cannot be decoded.
+func (a *agreement) request(req *request, side *Side, p *pool) (*celgate.Request, *celgate.Prepared) {
+	object, _ := p.tree(a.rand, req.object, 0).(map[string]any)
+	meta, _ := object["metadata"].(map[string]any)
+	if meta == nil {
+		meta = map[string]any{}
+		object["metadata"] = meta
+	}
+	meta["name"] = []string{"a", "b", "kube-system"}[a.rand.IntN(3)]
+	delete(meta, "generateName")
+	made := &celgate.Request{Kind: req.Kind, Resource: req.Resource.GroupVersionResource, Operation: celgate.Create,
+		Name: meta["name"].(string), Object: object, UserInfo: celgate.UserInfo{Username: "someone"}}
+	switch {
+	case req.Resource.Namespaced:
+		made.Namespace = "default"
+		meta["namespace"] = made.Namespace
+	case req.isNamespace():
+		made.Namespace = made.Name
+	}
+	if user, _ := p.tree(a.rand, req.user, 0).(map[string]any); user != nil {
+		made.UserInfo = userOf(user)
+	}
+	prepared, err := side.engine.Prepare(context.Background(), made)
+	if err != nil {
+		a.seen["not decoded"]++
+		return nil, nil
+	}
+	return made, prepared
+}
+
+func (a *agreement) compare(req *request, inv *invocation, side *Side, text string, p *pool) {
+	m := req.m
+	made, prepared := a.request(req, side, p)
+	if made == nil {
+		return
+	}
+	d, err := side.engine.Validate(context.Background(), prepared)
+	if err != nil || len(d.Outcomes) == 0 {
+		a.seen["not asked"]++
+		return
+	}
+	at := newAssignment(m)
+	fits := at.node(req.object, prepared.Request().Object)
+	at.text(req.name, made.Name)
+	at.text(req.inNamespace, made.Namespace)
+	fits = at.node(req.user, userTree(made.UserInfo)) && fits
+	if req.namespace != nil {
+		fits = at.node(req.namespace, map[string]any{"metadata": map[string]any{"name": "default",
+			"labels": map[string]any{"kubernetes.io/metadata.name": "default"}, "uid": "", "creationTimestamp": nil},
+			"spec": map[string]any{"finalizers": []any{"kubernetes"}}, "status": map[string]any{"phase": "Active"}}) && fits
+	}
+	if !fits {
+		a.seen["larger"]++
+		return
+	}
+	v := inv.values[0]
+	facts := m.store.Evaluate(at, m.store.Facts()...)
+	if i := slices.Index(facts, false); i >= 0 && req.namespace == nil {
+		a.fail(text, prepared.Request().Object, "a fact does not hold")
+	}
+	is := m.store.Evaluate(at, v.err, v.truth)
+	says, want := "Deny", string(d.Outcomes[0].Verdict)
+	switch {
+	case is[0]:
+		says = "Error"
+	case is[1]:
+		says = "Admit"
+	}
+	a.compared++
+	a.seen[want]++
+	if says != want {
+		a.fail(text, prepared.Request().Object, fmt.Sprintf("formula %s, engine %s %s", says, want, d.Outcomes[0].Message))
+	}
+}
+
+// TestRandomPairs proves that random policies are as strict as others, and looks for requests with which they are not:
+// with lists that are longer than those of the formulas. What is no proof has to be a counterexample.
+func TestRandomPairs(t *testing.T) {
+	pairs := *comparisonCount / 100
+	if pairs == 0 {
+		pairs = 60
+	}
+	r := room(t)
+	a := &agreement{room: r, rand: rand.New(rand.NewPCG(*comparisonSeed, 9)), t: t, seen: map[string]int{},
+		outside: map[string]int{}}
+	for range pairs {
+		kind := agreementKinds[a.rand.IntN(len(agreementKinds))]
+		g := &writer{rand: a.rand, types: r.Types, kind: kind}
+		old, more := g.boolean(2, g.roots()), g.boolean(1, g.roots())
+		now := []string{"(" + old + ") && (" + more + ")", "(" + old + ") || (" + more + ")",
+			"!(!(" + old + "))", "(" + more + ") ? (" + old + ") : false", more}[a.rand.IntN(5)]
+		a.pair(kind, old, now)
+	}
+	t.Log(a.seen)
+}
+
+// pair asks about two validations, in one direction.
+func (a *agreement) pair(kind schema.GroupVersionKind, old, now string) {
+	res := a.room.Types.ResourceFor(kind)
+	was := sideOf(a.t, a.room, one(kind.Group, kind.Version, res.Resource, old))
+	is := sideOf(a.t, a.room, one(kind.Group, kind.Version, res.Resource, now))
+	got, err := a.room.Stricter(context.Background(), was, is)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.seen[string(got.Answer)]++
+	if got.Answer == Undecided && os.Getenv("SHOW") != "" {
+		a.t.Logf("undecided\n%s\n%s\n%s %+v", old, now, got.Case, got.Reasons)
+	}
+	if got.Answer != Proved {
+		return
+	}
+	m := newMachine(map[string]int{}, map[string][]string{})
+	req := newRequest(m, Case{Resource: res, Operation: "CREATE", Kind: kind}, a.room.Types)
+	for _, s := range []*Side{was, is} {
+		req.invoke(s.clauses()[0].program, s.clauses()[0].binding)
+	}
+	req.invoke(was.clauses()[0].program, was.clauses()[0].binding)
+	p := newPool(was.programs[0].validations[0])
+	p.texts = append(p.texts, newPool(is.programs[0].validations[0]).texts...)
+	p.longer = true
+	for range 60 {
+		_, prepared := a.request(req, was, p)
+		if prepared == nil {
+			continue
+		}
+		x, err := was.engine.Validate(context.Background(), prepared)
+		y, otherErr := is.engine.Validate(context.Background(), prepared)
+		if err != nil || otherErr != nil {
+			a.t.Fatal(err, otherErr)
+		}
+		a.compared++
+		if !x.Allowed && y.Allowed {
+			a.fail(old+"\n"+now, prepared.Request().Object, "a wrong proof")
+		}
+	}
+}
+
+func (a *agreement) fail(text string, object map[string]any, what string) {
+	a.t.Helper()
+	shown, _ := yaml.Marshal(object)
+	a.t.Errorf("%s\n%s\n%s", text, what, shown)
+}
+
+func userTree(u celgate.UserInfo) map[string]any {
+	out := map[string]any{}
+	if u.Username != "" {
+		out["username"] = u.Username
+	}
+	if u.UID != "" {
+		out["uid"] = u.UID
+	}
+	var groups []any
+	for _, g := range u.Groups {
+		groups = append(groups, g)
+	}
+	if len(groups) > 0 {
+		out["groups"] = groups
+	}
+	return out
+}
+
+// A pool has values that an expression speaks of.
+type pool struct {
+	longer  bool // lists have more items, and maps more entries, than formulas look at
+	texts   []string
+	numbers []int64
+}
+
+func newPool(of *ast.AST) *pool {
+	p := &pool{texts: []string{"a", "b", "x"}, numbers: []int64{0, 1, 2, -1}}
+	ast.PreOrderVisit(of.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() != ast.LiteralKind {
+			return
+		}
+		switch v := e.AsLiteral().Value().(type) {
+		case string:
+			p.texts = append(p.texts, v, v+"a", "a"+v, strings.ToUpper(v))
+			if len(v) > 0 {
+				p.texts = append(p.texts, v[1:])
+			}
+		case int64:
+			p.numbers = append(p.numbers, v, v+1, v-1)
+		}
+	}))
+	return p
+}
+
+// tree draws a value for a node, with what was asked of it.
+func (p *pool) tree(rng *rand.Rand, n *node, depth int) any {
+	if n.fixed != nil && n.fixed.isConst() {
+		return n.fixed.before
+	}
+	text := func() string { return p.texts[rng.IntN(len(p.texts))] }
+	number := func() int64 { return p.numbers[rng.IntN(len(p.numbers))] }
+	switch n.typ.Kind {
+	case shape.Struct:
+		out := map[string]any{}
+		for _, name := range n.order {
+			if rng.IntN(5) > 0 || n.members[name].node.isCalled("containers") || name == "spec" || name == "template" {
+				out[name] = p.tree(rng, n.members[name].node, depth+1)
+			}
+		}
+		return out
+	case shape.Map:
+		out := map[string]any{}
+		for _, e := range n.slots {
+			if rng.IntN(3) > 0 {
+				continue
+			}
+			key := text()
+			if e.key.isConst() {
+				key = e.key.before
+			}
+			out[key] = p.tree(rng, e.node, depth+1)
+			if p.longer {
+				out[text()] = p.tree(rng, e.node, depth+1)
+			}
+		}
+		return out
+	case shape.List:
+		out := []any{}
+		if p.longer && len(n.items) > 0 {
+			for range rng.IntN(4) {
+				out = append(out, p.tree(rng, n.items[rng.IntN(len(n.items))].node, depth+1))
+			}
+		}
+		for i := range n.items {
+			if rng.IntN(4) > 0 || i == 0 && n.isCalled("containers") {
+				out = append(out, p.tree(rng, n.items[i].node, depth+1))
+			}
+		}
+		return out
+	case shape.Boolean:
+		return rng.IntN(2) == 0
+	case shape.Integer:
+		return number()
+	case shape.IntOrString:
+		if rng.IntN(2) == 0 {
+			return number()
+		}
+		return text()
+	case shape.String:
+		return text()
+	}
+	return minimal(n.typ, 0)
+}
+
+// An assignment is what an object says about the variables of a machine.
+type assignment struct {
+	m     *machine
+	bools map[solve.Formula]bool
+	ints  map[solve.Int]int64
+	texts map[solve.Text]string
+}
+
+func newAssignment(m *machine) *assignment {
+	return &assignment{m, map[solve.Formula]bool{}, map[solve.Int]int64{}, map[solve.Text]string{}}
+}
+
+func (a *assignment) Bool(f solve.Formula) bool { return a.bools[f] }
+func (a *assignment) Int(x solve.Int) int64 {
+	if v, ok := a.ints[x]; ok {
+		return v
+	}
+	return 1
+}
+func (a *assignment) Text(x solve.Text) string {
+	if v, ok := a.texts[x]; ok {
+		return v
+	}
+	return "a" + strconv.Itoa(int(x))
+}
+
+func (a *assignment) text(l textLeaf, to string) {
+	if l.isVar {
+		a.texts[l.x] = to
+	}
+}
+
+func (a *assignment) set(f solve.Formula, to bool) {
+	if f > solve.False {
+		a.bools[f] = to
+	}
+}
+
+// absent gives the variables of what is not there values that facts allow.
+func (a *assignment) absent(n *node) {
+	a.set(n.truth, n.filled)
+	for i, p := range n.items {
+		a.set(p.present, i == 0 && n.filled)
+		a.absent(p.node)
+	}
+	for i, e := range n.slots {
+		a.set(e.present, i == 0 && n.filled)
+		a.absent(e.node)
+	}
+	for _, p := range n.members {
+		a.set(p.present, false)
+		a.absent(p.node)
+	}
+}
+
+// node assigns the variables of a node; it reports whether the value fits into its bounds, and fails for one that the
+// node has no place for.
+func (a *assignment) node(n *node, v any) bool {
+	if n == nil {
+		return true
+	}
+	a.set(n.null, v == nil)
+	if v == nil {
+		if n.null == solve.False && n.val != nil {
+			a.m.unbounded = append(a.m.unbounded, reason{what: "null"})
+		}
+		a.absent(n)
+		return true
+	}
+	if n.fixed != nil {
+		return true
+	}
+	fits := true
+	switch n.typ.Kind {
+	case shape.Struct:
+		object, _ := v.(map[string]any)
+		for name, p := range n.members {
+			inner, there := object[name]
+			a.set(p.present, there)
+			if !there {
+				if p.present == solve.True {
+					fits = false
+				}
+				a.absent(p.node)
+				continue
+			}
+			fits = a.node(p.node, inner) && fits
+		}
+	case shape.Map:
+		object, _ := v.(map[string]any)
+		keys := slices.Sorted(maps.Keys(object))
+		for _, e := range n.slots {
+			if e.key.isConst() {
+				inner, there := object[e.key.before]
+				a.set(e.present, there)
+				if there {
+					fits = a.node(e.node, inner) && fits
+				} else {
+					a.absent(e.node)
+				}
+				keys = slices.DeleteFunc(keys, func(k string) bool { return k == e.key.before })
+			}
+		}
+		for _, e := range n.slots {
+			if !e.key.isVar {
+				continue
+			}
+			if a.set(e.present, len(keys) > 0); len(keys) == 0 {
+				a.absent(e.node)
+				continue
+			}
+			a.text(e.key, keys[0])
+			fits = a.node(e.node, object[keys[0]]) && fits
+			keys = keys[1:]
+		}
+		return fits && (n.slots == nil || len(keys) == 0)
+	case shape.List:
+		list, _ := v.([]any)
+		if n.listed == nil {
+			return true
+		}
+		for i, p := range n.items {
+			if a.set(p.present, i < len(list)); i < len(list) {
+				fits = a.node(p.node, list[i]) && fits
+			} else {
+				a.absent(p.node)
+			}
+		}
+		return fits && len(list) <= len(n.items)
+	case shape.Boolean:
+		a.set(n.truth, v.(bool))
+	case shape.Integer:
+		a.ints[n.num] = v.(int64)
+	case shape.IntOrString:
+		number, isInt := v.(int64)
+		a.set(n.isInt, isInt)
+		if isInt {
+			a.ints[n.num] = number
+		} else {
+			a.texts[n.text] = v.(string)
+		}
+	default:
+		if s, ok := v.(string); ok && n.val != nil {
+			a.texts[n.text] = s
+		}
+	}
+	return fits
+}
+
+// A writer writes random expressions about objects of a kind.
+type writer struct {
+	rand  *rand.Rand
+	types *schema.Registry
+	kind  schema.GroupVersionKind
+	names int
+}
+
+// A place is an expression with the type of its value.
+type place struct {
+	text string
+	typ  *shape.Type
+}
+
+func (w *writer) roots() []place { return []place{{"object", w.types.Type(w.kind)}} }
+
+// walk goes from a place to one within it; how says whether it is there.
+func (w *writer) walk(p place) (at place, has string) {
+	for range 6 {
+		switch p.typ.Kind {
+		case shape.Struct:
+			if len(p.typ.Fields) == 0 {
+				return p, has
+			}
+			f := w.field(p.typ)
+			if f.Type.Kind == shape.Any || f.Type.Kind == shape.Union || f.Name == "namespace" && w.rand.IntN(9) > 0 {
+				return p, has
+			}
+			has = "has(" + p.text + "." + f.Name + ")"
+			p = place{p.text + "." + f.Name, f.Type}
+		default:
+			return p, has
+		}
+		if w.rand.IntN(8) == 0 {
+			return p, has
+		}
+	}
+	return p, has
+}
+
+var liked = []string{"spec", "metadata", "template", "containers", "labels", "annotations", "image", "name", "ports",
+	"securityContext", "runAsUser", "runAsNonRoot", "capabilities", "drop", "replicas", "hostNetwork", "volumes",
+	"hostPath", "env", "data", "rules", "verbs", "resources", "type", "selector", "targetPort", "initContainers"}
+
+func (w *writer) field(t *shape.Type) *shape.Field {
+	if w.rand.IntN(4) > 0 {
+		for range 12 {
+			if f := t.Field(liked[w.rand.IntN(len(liked))]); f != nil {
+				return f
+			}
+		}
+	}
+	return &t.Fields[w.rand.IntN(len(t.Fields))]
+}
+
+func (w *writer) pick(list ...string) string { return list[w.rand.IntN(len(list))] }
+
+// boolean writes an expression that is a bool, or an error.
+func (w *writer) boolean(depth int, in []place) string {
+	if depth > 0 && w.rand.IntN(3) > 0 {
+		a, b := func() string { return w.boolean(depth-1, in) }, func() string { return w.boolean(depth-1, in) }
+		switch w.rand.IntN(6) {
+		case 0:
+			return "!(" + a() + ")"
+		case 1:
+			return "(" + a() + " ? " + b() + " : " + a() + ")"
+		case 2, 3:
+			return "(" + a() + " && " + b() + ")"
+		}
+		return "(" + a() + " || " + b() + ")"
+	}
+	p, has := w.walk(in[w.rand.IntN(len(in))])
+	if has != "" && w.rand.IntN(6) == 0 {
+		return has
+	}
+	test := w.test(p, depth, in)
+	if has != "" && w.rand.IntN(2) == 0 {
+		return "(" + has + w.pick(" && (", " && (", " || !(") + test + "))"
+	}
+	return test
+}
+
+func (w *writer) test(p place, depth int, in []place) string {
+	texts := func() string { return w.pick("'a'", "'b'", "''", "'ab'", "'registry/a'") }
+	switch p.typ.Kind {
+	case shape.Boolean:
+		return w.pick(p.text, "!"+p.text, p.text+" == true", p.text+" != false")
+	case shape.Integer:
+		return p.text + w.pick(" < ", " <= ", " == ", " != ", " > ", " >= ") + w.pick("0", "1", "2", "-1", "1 + 1") +
+			w.pick("", "", " && "+p.text+" * 3 - 1 < 7")
+	case shape.IntOrString:
+		return p.text + w.pick(" == ", " != ") + w.pick("1", "'a'", "'1'")
+	case shape.String:
+		switch w.rand.IntN(7) {
+		case 0:
+			return p.text + w.pick(".startsWith(", ".endsWith(", ".contains(") + texts() + ")"
+		case 1:
+			return p.text + ".matches('" + w.pick("^a+$", "[ab]", "^(a|b)c?", "b$", "(?i)AB", "^.{1,2}$") + "')"
+		case 2:
+			return p.text + " in [" + texts() + ", " + texts() + "]"
+		case 3:
+			return "size(" + p.text + ")" + w.pick(" < 2", " == 1", " >= 1", " != 2")
+		case 4:
+			return p.text + w.pick(".lowerAscii()", ".upperAscii()") + " == " + w.pick("'a'", "'AB'")
+		case 5:
+			return "(" + texts() + " + " + p.text + ")" + w.pick(" == 'aa'", ".startsWith('a')", ".matches('^aa?$')")
+		}
+		return p.text + w.pick(" == ", " != ") + texts()
+	case shape.List:
+		return w.quantified(p, depth, in)
+	case shape.Map:
+		return w.mapped(p, depth, in)
+	case shape.Struct:
+		return p.text + w.pick(" != null", " == null")
+	}
+	return p.text + w.pick(" != null", " == null")
+}
+
+func (w *writer) quantified(p place, depth int, in []place) string {
+	w.names++
+	name := "x" + strconv.Itoa(w.names)
+	inner := append(slices.Clone(in), place{name, p.typ.Elem}, place{name, p.typ.Elem}, place{name, p.typ.Elem})
+	body := func() string { return w.boolean(depth-1, inner) }
+	switch w.rand.IntN(8) {
+	case 0:
+		return "size(" + p.text + ")" + w.pick(" < 2", " == 1", " >= 1", " != 2", " > 0")
+	case 1:
+		if p.typ.Elem.Kind == shape.String {
+			return w.pick("'a'", "'b'") + " in " + p.text
+		}
+	case 2:
+		return p.text + ".exists_one(" + name + ", " + body() + ")"
+	case 3:
+		return p.text + ".filter(" + name + ", " + body() + ")" + w.pick(".size() == 1", ".size() < 2") +
+			w.pick("", " || "+p.text+".all("+name+", "+body()+")")
+	case 4:
+		return "size(" + p.text + ".map(" + name + ", " + body() + ")) > 1"
+	}
+	return p.text + w.pick(".all(", ".exists(") + name + ", " + body() + ")"
+}
+
+func (w *writer) mapped(p place, depth int, in []place) string {
+	key := w.pick("'a'", "'b'", "'c'")
+	at := place{p.text + "[" + key + "]", p.typ.Elem}
+	w.names++
+	name := "k" + strconv.Itoa(w.names)
+	inner := append(slices.Clone(in), place{name, textType}, place{name, textType})
+	switch w.rand.IntN(6) {
+	case 0:
+		return key + " in " + p.text
+	case 1:
+		return p.text + w.pick(".all(", ".exists(", ".exists_one(") + name + ", " + w.boolean(depth-1, inner) + ")"
+	case 2:
+		return "size(" + p.text + ")" + w.pick(" < 2", " == 1", " >= 1")
+	case 3:
+		return p.text + ".all(" + name + ", " + w.test(place{p.text + "[" + name + "]", p.typ.Elem}, depth-1, inner) + ")"
+	}
+	return w.test(at, depth, in)
+}

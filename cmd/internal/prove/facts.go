@@ -1,0 +1,50 @@
+package prove
+
+import (
+	"slices"
+
+	"github.com/celgate/celgate/internal/shape"
+	"github.com/celgate/celgate/internal/solve"
+)
+
+// The facts of this file are defaults that the API server has as Go code and that depend on no other member. The random
+// objects of the tests must agree with each of them.
+
+// defaulted are members that the server gives every struct of a type (pkg/apis/core/v1/defaults.go and
+// pkg/apis/apps/v1/defaults.go v1.37.2).
+var defaulted = map[string][]string{
+	"k8s.io/api/core/v1.PodSpec": {"restartPolicy", "dnsPolicy", "schedulerName", "securityContext",
+		"terminationGracePeriodSeconds"},
+	"k8s.io/api/core/v1.Container": {"imagePullPolicy", "terminationMessagePath", "terminationMessagePolicy"},
+	"k8s.io/api/core/v1.EphemeralContainer": {"imagePullPolicy", "terminationMessagePath",
+		"terminationMessagePolicy"},
+	"k8s.io/api/apps/v1.DeploymentSpec":  {"replicas", "revisionHistoryLimit", "progressDeadlineSeconds"},
+	"k8s.io/api/apps/v1.StatefulSetSpec": {"replicas", "revisionHistoryLimit", "podManagementPolicy"},
+	"k8s.io/api/core/v1.ServiceSpec":     {"type", "sessionAffinity"},
+}
+
+// registered are lists without which the registry stores no object. Validating policies come after the registry.
+var registered = map[string][]string{"k8s.io/api/core/v1.PodSpec": {"containers"}}
+
+func isRegistered(t *shape.Type, name string) bool { return slices.Contains(registered[t.Name], name) }
+
+func isDefaulted(t *shape.Type, name string) bool { return slices.Contains(defaulted[t.Name], name) }
+
+// volumeType has members of which the server sets emptyDir if there is no other one.
+const volumeType = "k8s.io/api/core/v1.Volume"
+
+// assumeSource says that a volume has a source.
+func (n *node) assumeSource() {
+	var sources []solve.Formula
+	for i := range n.typ.Fields {
+		if f := &n.typ.Fields[i]; f.Pointer && f.Type.Kind == shape.Struct {
+			sources = append(sources, n.member(f.Name).present)
+		}
+	}
+	n.m.store.Assume(n.m.store.Any(sources...))
+	for i, a := range sources {
+		for _, b := range sources[:i] {
+			n.m.wishes = append(n.m.wishes, n.m.store.Conjoin(a, b).Negate())
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package prove
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/celgate/celgate/policy"
+)
+
+// claimName is the name of the policy that stands for a claim.
+const claimName = "claim"
+
+// A ClaimError is that of a claim that does not compile.
+type ClaimError struct{ Message string }
+
+func (e *ClaimError) Error() string { return "the claim: " + e.Message }
+
+// Holds says whether a claim, a CEL expression, is true of every object that a set admits when it is created or
+// updated: whether the set is as strict as a policy with the claim as its validation. It is about the resources that
+// the policies name, or about those of them that are given, such as pods or deployments.apps.
+func (r *Room) Holds(ctx context.Context, claim string, s *Side, resources []string) (*Result, error) {
+	var policies []*policy.Policy
+	for _, p := range s.programs {
+		policies = append(policies, p.Policy)
+	}
+	var rules []any
+	for _, c := range casesOf(r.Types, policies) {
+		name := c.Resource.Resource
+		if c.Resource.Group != "" {
+			name += "." + c.Resource.Group
+		}
+		isMeant := len(resources) == 0 || slices.Contains(resources, name) ||
+			slices.Contains(resources, c.Resource.Resource)
+		if c.SubResource != "" || c.Operation == "DELETE" || !isMeant {
+			continue
+		}
+		rules = append(rules, map[string]any{"apiGroups": []any{c.Resource.Group},
+			"apiVersions": []any{c.Resource.Version}, "operations": []any{c.Operation},
+			"resources": []any{c.Resource.Resource}})
+	}
+	if len(rules) == 0 {
+		return nil, &ClaimError{"no rule of the policies names a resource that it could be about"}
+	}
+	set := &policy.Set{}
+	const api = "admissionregistration.k8s.io/v1"
+	for _, object := range []map[string]any{
+		{"apiVersion": api, "kind": string(policy.Validating), "metadata": map[string]any{"name": claimName},
+			"spec": map[string]any{
+				"matchConstraints": map[string]any{"resourceRules": rules, "matchPolicy": string(policy.Exact)},
+				"validations":      []any{map[string]any{"expression": claim}}}},
+		{"apiVersion": api, "kind": policy.Validating.Binding(), "metadata": map[string]any{"name": claimName},
+			"spec": map[string]any{"policyName": claimName, "validationActions": []any{string(policy.Deny)}}},
+	} {
+		if err := set.Add(object, nil); err != nil {
+			return nil, err
+		}
+	}
+	old, err := r.NewSide(set)
+	if err != nil {
+		return nil, err
+	}
+	for _, rejected := range old.engine.Rejections() {
+		return nil, &ClaimError{fmt.Sprint(rejected.Status.Message)}
+	}
+	return r.Stricter(ctx, old, s)
+}

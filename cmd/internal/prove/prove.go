@@ -1,0 +1,348 @@
+// Package prove says what policies can never do. It evaluates their expressions for all objects at once, to formulas
+// over what an object may hold, and asks package solve whether a formula can be true.
+//
+// An answer is one of four. Proved: no request of the cases in question does otherwise, as far as the facts in
+// docs/prove.md go. A counterexample: a request, and both engines have answered it so; a model that they do not confirm
+// is none. Undecided: an expression has a part that is outside, or what the models say is nothing that a server
+// prepares. Not found: the bound of a list may have hidden one.
+package prove
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/internal/compile"
+	"github.com/celgate/celgate/internal/quirks"
+	"github.com/celgate/celgate/internal/solve"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+	"github.com/google/cel-go/common/operators"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// An Answer is what became of a question.
+type Answer string
+
+// The answers.
+const (
+	Proved         Answer = "Proved"
+	Counterexample Answer = "Counterexample"
+	NotFound       Answer = "NotFound"
+	Undecided      Answer = "Undecided"
+)
+
+// rankOf orders answers: of several the worst counts.
+func (a Answer) rankOf() int {
+	return slices.Index([]Answer{Proved, NotFound, Undecided, Counterexample}, a)
+}
+
+// A Side is a set of policies that are in force together.
+type Side struct {
+	Set *policy.Set // the validating policies and bindings that are in force
+
+	programs []*program
+	engine   *celgate.Engine
+}
+
+// A Room is where questions are asked: a server with its kinds.
+type Room struct {
+	Types       *schema.Registry
+	KubeVersion string
+
+	envs      *celenv.Set
+	supported map[string][]string // by class: values that a registry was seen to ask for
+}
+
+// NewRoom returns a room of a minor of Kubernetes.
+func NewRoom(types *schema.Registry, minor string) (*Room, error) {
+	envs, err := celenv.New(minor, quirks.SetOf(minor))
+	return &Room{Types: types, KubeVersion: minor, envs: envs}, err
+}
+
+// NewSide returns a side of a set.
+func (r *Room) NewSide(set *policy.Set) (*Side, error) {
+	s := &Side{Set: set}
+	var err error
+	for _, p := range set.Policies {
+		if p.Kind != policy.Validating {
+			continue
+		}
+		made, err := compileProgram(r.envs, p)
+		if err != nil {
+			return nil, err
+		}
+		s.programs = append(s.programs, made)
+	}
+	s.engine, err = celgate.New(set, celgate.Options{KubeVersion: r.KubeVersion, Types: r.Types})
+	return s, err
+}
+
+// A Reason says why something is undecided, and which part of which expression made it so.
+type Reason struct {
+	Policy   string
+	Expr     policy.Expr // zero: no expression is to blame
+	From, To int         // of the part in the text of Expr
+	Message  string
+}
+
+// A Result is the answer about one case, or all of them.
+type Result struct {
+	Answer  Answer
+	Case    Case // of a counterexample, and of what is undecided
+	Reasons []Reason
+	Found   *Example
+	Tried   int // objects that engines were asked about in vain
+	Cases   []Case
+}
+
+// An Example is a request on which two sets differ.
+type Example struct {
+	refusal  string // why the server would not store it; empty: it would
+	causes   []metav1.StatusCause
+	Request  *celgate.Request // as its author would write it
+	Objects  []map[string]any // that have to exist: the namespace and params
+	Old, New Asked
+}
+
+// Asked is an engine that was asked about a request, and what it answered.
+type Asked struct {
+	Engine   *celgate.Engine
+	Prepared *celgate.Prepared
+	Decision *celgate.Decision
+}
+
+// A clause is what may deny a request: a validation, or the conditions of a policy.
+type clause struct {
+	program *program
+	binding *policy.Binding
+	index   int // of the validation; -1: conditions
+}
+
+// denies reports whether a binding denies what its policy finds.
+func denies(b *policy.Binding) bool { return slices.Contains(b.Actions, policy.Deny) }
+
+// clauses are what denies requests in a set.
+func (s *Side) clauses() []clause {
+	var all []clause
+	for _, p := range s.programs {
+		for b := range s.Set.EachBinding() {
+			if !b.Binds(p.Policy) || !denies(b) {
+				continue
+			}
+			if (len(p.conditions) > 0 || b.ParamRef != nil) && p.FailurePolicy != policy.Ignore {
+				all = append(all, clause{p, b, -1})
+			}
+			for i := range p.validations {
+				all = append(all, clause{p, b, i})
+			}
+		}
+	}
+	return all
+}
+
+// outside returns why a set is outside of what can be decided as a whole.
+func (s *Side) outside() []Reason {
+	var all []Reason
+	for _, p := range s.Set.Policies {
+		if p.Kind != policy.Validating {
+			all = append(all, Reason{Policy: p.Name, Message: fmt.Sprintf("%s is of a kind that is not decided yet",
+				p.Ref())})
+		}
+	}
+	return all
+}
+
+// Stricter says whether a set denies whatever another one denies: a counterexample is a request that old denies and
+// now admits.
+func (r *Room) Stricter(ctx context.Context, old, now *Side) (*Result, error) {
+	out := &Result{Answer: Proved}
+	if outside := append(old.outside(), now.outside()...); len(outside) > 0 {
+		out.Answer, out.Reasons = Undecided, outside
+		return out, nil
+	}
+	var policies []*policy.Policy
+	for _, p := range old.programs {
+		policies = append(policies, p.Policy)
+	}
+	out.Cases = casesOf(r.Types, policies)
+	clauses := old.clauses()
+	if len(clauses) == 0 {
+		out.Reasons = []Reason{{Message: "no binding of the former has the action Deny"}}
+	}
+	clauses = slices.DeleteFunc(clauses, now.isKept)
+	for _, c := range out.Cases {
+		if c.isOutside() && out.Answer.rankOf() < Undecided.rankOf() {
+			out = &Result{Answer: Undecided, Case: c, Cases: out.Cases, Tried: out.Tried,
+				Reasons: []Reason{{Message: c.String() + ": such requests are not decided yet"}}}
+		}
+		if c.isOutside() {
+			continue
+		}
+		for _, k := range clauses {
+			found, err := r.query(ctx, c, k, old, now)
+			if err != nil {
+				return nil, err
+			}
+			if found.Answer.rankOf() > out.Answer.rankOf() {
+				found.Cases = out.Cases
+				found.Tried += out.Tried
+				out = found
+			}
+			if out.Answer == Counterexample {
+				return out, nil
+			}
+		}
+	}
+	return out, nil
+}
+
+// mostTries bounds the models of one question that engines are asked about.
+const mostTries = 12
+
+// query looks for a request of a case that a clause of old denies and now admits. Of now only the policies that may
+// matter take part at first: those of the name, and those that have denied what was found without them.
+func (r *Room) query(ctx context.Context, c Case, k clause, old, now *Side) (*Result, error) {
+	within := map[string]bool{k.program.Name: true}
+	sizes, keys := map[string]int{}, map[string][]string{}
+	out := &Result{Answer: Proved, Case: c}
+	for round := 0; ; round++ {
+		if round > 200 {
+			return nil, errors.New("the sizes of lists do not come to rest")
+		}
+		m := newMachine(sizes, keys)
+		req := newRequest(m, c, r.Types)
+		goal := req.denial(k)
+		for _, p := range now.programs {
+			if !within[p.Name] {
+				continue
+			}
+			for b := range now.Set.EachBinding() {
+				if b.Binds(p.Policy) && denies(b) {
+					goal = m.store.Conjoin(goal, req.invoke(p, b).deny(m.store).Negate())
+				}
+			}
+		}
+		if !m.settle() {
+			continue
+		}
+		more, err := r.search(ctx, req, goal, old, now, out)
+		if err != nil {
+			return nil, err
+		}
+		widened := false
+		for _, name := range more {
+			if !within[name] {
+				within[name], widened = true, true
+			}
+		}
+		if !widened || out.Answer == Counterexample {
+			return out, nil
+		}
+		*out = Result{Answer: Proved, Case: c, Tried: out.Tried}
+	}
+}
+
+// denial says where a clause denies.
+func (r *request) denial(k clause) solve.Formula {
+	i := r.invoke(k.program, k.binding)
+	if k.index < 0 {
+		return i.failing
+	}
+	return i.validations[k.index]
+}
+
+// search looks for models of a goal and asks the engines about them. It returns the policies of now that denied one.
+func (r *Room) search(ctx context.Context, req *request, goal solve.Formula, old, now *Side, out *Result) ([]string,
+	error) {
+	m := req.m
+	open, refusal := goal, ""
+	for try := 0; try < mostTries; try++ {
+		model, err := req.model(ctx, open, r.supported)
+		switch {
+		case errors.Is(err, solve.ErrSize):
+			out.Answer = Undecided
+			out.Reasons = append(out.Reasons, Reason{Message: err.Error()})
+			return nil, nil
+		case err != nil:
+			return nil, err
+		case model == nil && try == 0 && len(m.unbounded) == 0:
+			return nil, nil
+		case model == nil && try == 0:
+			out.Answer = NotFound
+			for _, u := range m.unbounded {
+				out.addReason(u.toReason())
+			}
+			return nil, nil
+		}
+		if model == nil {
+			break
+		}
+		example, confirmed, deniers, err := r.replay(ctx, req, model, old, now)
+		if err != nil {
+			return nil, err
+		}
+		out.Tried++
+		refusal = cmp.Or(example.refusal, refusal)
+		if confirmed {
+			out.Answer = Counterexample
+			out.Found, err = r.shrink(ctx, example, old, now)
+			return nil, err
+		}
+		if len(deniers) > 0 {
+			r.explainDoubt(m, goal, refusal, out)
+			return deniers, nil
+		}
+		open = m.store.Conjoin(open, model.Leaves(goal).Negate())
+	}
+	r.explainDoubt(m, goal, refusal, out)
+	return nil, nil
+}
+
+// explainDoubt says why there are models that no engine confirms.
+func (r *Room) explainDoubt(m *machine, goal solve.Formula, refusal string, out *Result) {
+	out.Answer = Undecided
+	used := m.store.Variables(goal)
+	for _, o := range m.unknown {
+		if o.isIn(used) {
+			out.addReason(o.toReason())
+		}
+	}
+	if len(out.Reasons) == 0 {
+		out.Reasons = []Reason{{Message: cmp.Or(refusal,
+			"the objects that were tried are others once the API server has prepared them, and make no difference")}}
+	}
+}
+
+// addReason adds a reason unless it is there already: a part of an expression has one for each item of a list.
+func (out *Result) addReason(r Reason) {
+	if !slices.ContainsFunc(out.Reasons, func(o Reason) bool {
+		return o.Policy == r.Policy && o.Message == r.Message && o.From == r.From && o.To == r.To &&
+			o.Expr.Field == r.Expr.Field && o.Expr.Src == r.Expr.Src
+	}) {
+		out.Reasons = append(out.Reasons, r)
+	}
+}
+
+func (r reason) toReason() Reason {
+	what := r.what
+	if symbol, ok := operators.FindReverse(what); ok && symbol != "" {
+		what = symbol
+	}
+	out := Reason{Expr: r.expr, Message: what + " is outside of what can be decided"}
+	if r.policy != nil {
+		out.Policy = r.policy.Name
+	}
+	if r.ast == nil {
+		return out
+	}
+	if at, ok := r.ast.SourceInfo().GetOffsetRange(r.id); ok {
+		out.From = compile.ByteOffset(r.expr.Src, int(at.Start))
+		out.To = out.From + 1
+	}
+	return out
+}

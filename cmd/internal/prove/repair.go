@@ -1,0 +1,180 @@
+package prove
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/celgate/celgate/internal/shape"
+	"github.com/celgate/celgate/internal/solve"
+	"github.com/celgate/celgate/internal/tree"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// A model knows nothing of what the registry wants of an object. What it refuses says so, and repair makes it: no
+// answer rests on this, because the engines are asked about the repaired object, too.
+
+// repair changes an object as the causes of a refusal want it, and reports whether it did.
+func (r *Room) repair(object map[string]any, t *shape.Type, causes []metav1.StatusCause) bool {
+	changed := false
+	for _, c := range slices.Backward(causes) { // items of lists from the end
+		path := splitPath(c.Field)
+		if len(path) == 0 {
+			continue
+		}
+		switch c.Type {
+		case metav1.CauseTypeFieldValueNotSupported:
+			values := supportedValues(c.Message)
+			if len(values) == 0 {
+				continue
+			}
+			r.learn(path, values)
+			changed = setAt(object, path, values[0]) || changed
+		case metav1.CauseTypeFieldValueRequired:
+			if made, ok := minimalAt(t, path); ok {
+				changed = setAt(object, path, made) || changed
+			}
+		case metav1.CauseTypeForbidden, metav1.CauseTypeFieldValueInvalid, metav1.CauseTypeFieldValueDuplicate:
+			changed = removePath(object, path) || changed
+		}
+	}
+	return changed
+}
+
+// learn remembers the values that a registry takes at a place: models are then made of them, if that is possible.
+func (r *Room) learn(path []string, values []string) {
+	class := "object"
+	for _, step := range path {
+		if _, err := strconv.Atoi(step); err == nil {
+			class += "[]"
+		} else {
+			class += "." + step
+		}
+	}
+	if r.supported == nil {
+		r.supported = map[string][]string{}
+	}
+	r.supported[class] = values
+}
+
+// isSupported says that a text is one of the values that the registry is known to take.
+func (r *request) isSupported(n *node, known map[string][]string) solve.Formula {
+	class := strings.Replace(n.class, "oldObject.", "object.", 1)
+	values := known[class]
+	if values == nil {
+		values = known[strings.TrimSuffix(class, ".name")] // as in spec.os
+	}
+	if values == nil {
+		return solve.True
+	}
+	out := solve.False
+	for _, v := range values {
+		out = r.m.store.Disjoin(out, r.m.store.Member(n.text, r.m.store.Word(v)))
+	}
+	return out
+}
+
+var quotedText = regexp.MustCompile(`"([^"]*)"`)
+
+// supportedValues reads the values that a refusal of a value lists.
+func supportedValues(message string) (values []string) {
+	_, list, ok := strings.Cut(message, "supported values: ")
+	if !ok {
+		return nil
+	}
+	for _, found := range quotedText.FindAllStringSubmatch(list, -1) {
+		values = append(values, found[1])
+	}
+	return values
+}
+
+// splitPath splits a field path into names, keys and indexes.
+func splitPath(field string) (steps []string) {
+	for field != "" {
+		switch {
+		case field[0] == '[':
+			end := strings.IndexByte(field, ']')
+			if end < 0 {
+				return nil
+			}
+			steps = append(steps, field[1:end])
+			field = field[end+1:]
+		default:
+			field = strings.TrimPrefix(field, ".")
+			end := strings.IndexAny(field, ".[")
+			if end < 0 {
+				end = len(field)
+			}
+			if end == 0 {
+				return nil
+			}
+			steps = append(steps, field[:end])
+			field = field[end:]
+		}
+	}
+	return steps
+}
+
+// minimalAt is a minimal value of the type at a path.
+func minimalAt(t *shape.Type, path []string) (any, bool) {
+	for _, step := range path {
+		if t == nil {
+			return nil, false
+		}
+		switch t.Kind {
+		case shape.Struct:
+			f := t.Field(step)
+			if f == nil {
+				return nil, false
+			}
+			t = f.Type
+		case shape.List, shape.Map:
+			t = t.Elem
+		default:
+			return nil, false
+		}
+	}
+	return minimal(t, 0), true
+}
+
+// holderAt finds what holds the last step of a path.
+func holderAt(v any, path []string) any {
+	holder, _ := tree.Find(v, path[:len(path)-1])
+	return holder
+}
+
+func setAt(object map[string]any, path []string, to any) bool {
+	last := path[len(path)-1]
+	switch at := holderAt(object, path).(type) {
+	case map[string]any:
+		if inner, ok := at[last].(map[string]any); ok && len(inner) > 0 {
+			if _, named := inner["name"]; named { // as in spec.os
+				inner["name"] = to
+				return true
+			}
+			return false
+		}
+		at[last] = to
+		return true
+	case []any:
+		if i, err := strconv.Atoi(last); err == nil && i >= 0 && i < len(at) {
+			at[i] = to
+			return true
+		}
+	}
+	return false
+}
+
+func removePath(object map[string]any, path []string) bool {
+	at, ok := holderAt(object, path).(map[string]any)
+	if !ok {
+		return false
+	}
+	last := path[len(path)-1]
+	if _, there := at[last]; !there || len(path) == 1 {
+		return false
+	}
+	delete(at, last)
+	return true
+}

@@ -1,0 +1,129 @@
+package prove
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/celgate/celgate/internal/solve"
+	"github.com/celgate/celgate/policy"
+)
+
+// A Vacuity is a part of a policy that is proved to make no difference.
+type Vacuity struct {
+	Policy, Binding string
+	Expr            policy.Expr // zero of a binding
+	Message         string
+}
+
+// A question asks whether something can be in any case.
+type possibility struct {
+	Vacuity
+	possible  bool
+	undecided bool
+	of        func(*invocation, *solve.Store) solve.Formula
+}
+
+// Vacuous returns the parts of a set that make no difference: validations that never or always deny, match conditions
+// that never or always hold, bindings that are for no request. What it returns is proved; of what could not be decided
+// it returns how many questions that were.
+func (r *Room) Vacuous(ctx context.Context, s *Side) (all []Vacuity, undecided int, err error) {
+	for _, p := range s.programs {
+		cases := casesOf(r.Types, []*policy.Policy{p.Policy})
+		for b := range s.Set.EachBinding() {
+			if !b.Binds(p.Policy) || len(cases) == 0 {
+				continue
+			}
+			found, open, err := r.vacuousIn(ctx, p, b, cases)
+			if err != nil {
+				return nil, 0, err
+			}
+			all, undecided = append(all, found...), undecided+open
+		}
+	}
+	return all, undecided, nil
+}
+
+func (r *Room) vacuousIn(ctx context.Context, p *program, b *policy.Binding, cases []Case) ([]Vacuity, int, error) {
+	questions := possibilities(p, b)
+	for _, c := range cases {
+		if err := r.askPossible(ctx, p, b, c, questions); err != nil {
+			return nil, 0, err
+		}
+	}
+	var found []Vacuity
+	undecided := 0
+	for i, q := range questions {
+		switch {
+		case q.possible:
+		case q.undecided:
+			undecided++
+		default:
+			found = append(found, q.Vacuity)
+		}
+		if i == 0 && !q.possible { // a binding that is for nothing: the rest follows from it
+			break
+		}
+	}
+	return found, undecided, nil
+}
+
+func possibilities(p *program, b *policy.Binding) []*possibility {
+	all := []*possibility{{Vacuity: Vacuity{p.Name, b.Name, policy.Expr{}, "is for no request that the policy is for"},
+		of: func(i *invocation, _ *solve.Store) solve.Formula { return i.matched }}}
+	add := func(x policy.Expr, message string, of func(*invocation, *solve.Store) solve.Formula) {
+		all = append(all, &possibility{Vacuity: Vacuity{p.Name, b.Name, x, message}, of: of})
+	}
+	for k, c := range p.MatchConditions {
+		add(c.Expr, "never holds: the policy is for no request", func(i *invocation, s *solve.Store) solve.Formula {
+			return s.Conjoin(i.matched, i.conditions[k].truth)
+		})
+		add(c.Expr, "always holds", func(i *invocation, s *solve.Store) solve.Formula {
+			return s.Conjoin(i.matched, i.conditions[k].truth.Negate())
+		})
+	}
+	for k, v := range p.Policy.Validations {
+		add(v.Expr, "never denies a request", func(i *invocation, _ *solve.Store) solve.Formula { return i.validations[k] })
+		add(v.Expr, "denies every request that the policy is for", func(i *invocation, s *solve.Store) solve.Formula {
+			return s.Conjoin(i.applies, i.values[k].truth)
+		})
+	}
+	return all
+}
+
+// askPossible marks what is possible in a case.
+func (r *Room) askPossible(ctx context.Context, p *program, b *policy.Binding, c Case, questions []*possibility) error {
+	if c.isOutside() {
+		for _, q := range questions {
+			q.undecided = true
+		}
+		return nil
+	}
+	sizes, keys := map[string]int{}, map[string][]string{}
+	for range 200 {
+		m := newMachine(sizes, keys)
+		req := newRequest(m, c, r.Types)
+		inv := req.invoke(p, b)
+		if !m.settle() {
+			continue
+		}
+		for _, q := range questions {
+			if q.possible {
+				continue
+			}
+			model, err := m.store.Solve(ctx, q.of(inv, m.store))
+			switch {
+			case errors.Is(err, solve.ErrSize):
+				q.undecided = true
+			case err != nil:
+				return err
+			case model != nil:
+				q.possible = true
+			case len(m.unbounded) > 0:
+				q.undecided = true
+			}
+		}
+		return nil
+	}
+	return fmt.Errorf("policy %s: the sizes of lists do not come to rest", p.Name)
+}

@@ -1,0 +1,268 @@
+package prove
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/celgate/celgate/internal/solve"
+)
+
+// A value is what an expression comes to, for all objects at once: where it is an error, where it is a bool and which,
+// and what else it is where. The conditions exclude each other, and one of them always holds.
+type value struct {
+	err    solve.Formula
+	isBool solve.Formula
+	truth  solve.Formula // within isBool
+	alts   []alternative
+	sized  []*node // the lists and maps whose size the value is
+}
+
+// An alternative is a value that is no bool, and where it is the value.
+type alternative struct {
+	when solve.Formula
+	leaf leaf
+}
+
+// A leaf is a value that is not a choice. Leaves are comparable: equal ones are one value.
+type leaf any
+
+type (
+	boolLeaf struct{ truth solve.Formula } // within an alternative of parts
+
+	// intLeaf is factor*x + more; x is zero for a constant.
+	intLeaf struct {
+		x            solve.Int
+		factor, more int64
+	}
+	doubleLeaf float64
+
+	// textLeaf is before + x in another case + after; of a constant, before alone.
+	textLeaf struct {
+		x             solve.Text
+		isVar         bool
+		before, after string
+		letters       letterCase
+	}
+	lengthLeaf struct{ of textLeaf } // the number of runes of a text
+	nullLeaf   struct{}
+	noneLeaf   struct{}
+	someLeaf   struct{ *value }
+	opaqueLeaf struct{ *opaque }
+)
+
+type letterCase uint8
+
+const (
+	asIs letterCase = iota
+	lower
+	upper
+)
+
+// A list is a list, or part of one: which items are in it depends.
+type list struct {
+	items   []*item
+	sources []*node // that the items are of
+	name    string  // of the list of a node: what tells it from others
+}
+
+// An item is in its list where present is true.
+type item struct {
+	present solve.Formula
+	value   *value
+}
+
+// A dict is a map that an expression writes, with constant keys.
+type dict struct {
+	keys   []string
+	values map[string]*value
+}
+
+func textOf(s string) textLeaf   { return textLeaf{before: s} }
+func numberOf(n int64) intLeaf   { return intLeaf{more: n} }
+func (l intLeaf) isConst() bool  { return l.x == 0 }
+func (l textLeaf) isConst() bool { return !l.isVar }
+func newLeaf(l leaf) *value      { return where(solve.True, l) }
+func newBool(f solve.Formula) *value {
+	return &value{err: solve.False, isBool: solve.True, truth: f}
+}
+
+func failure() *value { return &value{err: solve.True, isBool: solve.False, truth: solve.False} }
+
+// where is a leaf under a condition, and nothing elsewhere.
+func where(when solve.Formula, l leaf) *value {
+	if b, ok := l.(boolLeaf); ok {
+		return &value{err: solve.False, isBool: when, truth: b.truth}
+	}
+	return &value{err: solve.False, isBool: solve.False, truth: solve.False, alts: []alternative{{when, l}}}
+}
+
+// parts are the alternatives with that of being a bool.
+func (v *value) parts() []alternative {
+	if v.isBool == solve.False {
+		return v.alts
+	}
+	return append([]alternative{{v.isBool, boolLeaf{v.truth}}}, v.alts...)
+}
+
+// A merger makes one value of several that exclude each other.
+type merger struct {
+	*machine
+	out value
+}
+
+func (m *machine) newMerger() *merger {
+	return &merger{m, value{err: solve.False, isBool: solve.False, truth: solve.False}}
+}
+
+// add adds a value under a condition.
+func (g *merger) add(when solve.Formula, v *value) {
+	if when == solve.False {
+		return
+	}
+	s, out := g.store, &g.out
+	out.err = s.Disjoin(out.err, s.Conjoin(when, v.err))
+	out.isBool = s.Disjoin(out.isBool, s.Conjoin(when, v.isBool))
+	out.truth = s.Disjoin(out.truth, s.Conjoin(when, v.truth))
+	for _, n := range v.sized {
+		out.sized = addNode(out.sized, n)
+	}
+	for _, a := range v.alts {
+		g.addLeaf(s.Conjoin(when, a.when), a.leaf)
+	}
+}
+
+func (g *merger) addLeaf(when solve.Formula, l leaf) {
+	if when == solve.False {
+		return
+	}
+	if n, ok := l.(*node); ok && n.isList() {
+		l = n.list()
+	}
+	for i := range g.out.alts {
+		a := &g.out.alts[i]
+		if a.leaf == l {
+			a.when = g.store.Disjoin(a.when, when)
+			return
+		}
+		had, isList := a.leaf.(*list)
+		if added, ok := l.(*list); ok && isList {
+			a.leaf = g.mergeLists(a.when, had, when, added)
+			a.when = g.store.Disjoin(a.when, when)
+			return
+		}
+	}
+	g.out.alts = append(g.out.alts, alternative{when, l})
+}
+
+// mergeLists makes one list of two, of which each is there under its condition: what both begin with, then the rest of
+// each.
+func (m *machine) mergeLists(when solve.Formula, a *list, other solve.Formula, b *list) *list {
+	out := &list{}
+	shared := 0
+	for shared < len(a.items) && shared < len(b.items) && a.items[shared] == b.items[shared] {
+		shared++
+	}
+	out.items = append(out.items, a.items[:shared]...)
+	for _, i := range a.items[shared:] {
+		out.items = append(out.items, &item{m.store.Conjoin(when, i.present), i.value})
+	}
+	for _, i := range b.items[shared:] {
+		out.items = append(out.items, &item{m.store.Conjoin(other, i.present), i.value})
+	}
+	out.sources = append(out.sources, a.sources...)
+	for _, n := range b.sources {
+		out.sources = addNode(out.sources, n)
+	}
+	return out
+}
+
+func addNode(all []*node, n *node) []*node {
+	for _, had := range all {
+		if had == n {
+			return all
+		}
+	}
+	return append(all, n)
+}
+
+func (g *merger) value() *value { return &g.out }
+
+// choose is a where c is true, and b elsewhere.
+func (m *machine) choose(c solve.Formula, a, b *value) *value {
+	switch {
+	case c == solve.True || a == b:
+		return a
+	case c == solve.False:
+		return b
+	}
+	g := m.newMerger()
+	g.add(c, a)
+	g.add(c.Negate(), b)
+	return g.value()
+}
+
+// lift applies a function of leaves to values, where none is an error.
+func (m *machine) lift(args []*value, apply func(leaves []leaf) *value) *value {
+	g := m.newMerger()
+	leaves := make([]leaf, len(args))
+	var each func(i int, when solve.Formula)
+	each = func(i int, when solve.Formula) {
+		if when == solve.False {
+			return
+		}
+		if i == len(args) {
+			g.add(when, apply(leaves))
+			return
+		}
+		g.out.err = m.store.Disjoin(g.out.err, m.store.Conjoin(when, args[i].err))
+		for _, p := range args[i].parts() {
+			leaves[i] = p.leaf
+			each(i+1, m.store.Conjoin(when, p.when))
+		}
+	}
+	each(0, solve.True)
+	return g.value()
+}
+
+// writeKey writes a text that equal values have, and no others.
+func (v *value) writeKey(b *strings.Builder) {
+	fmt.Fprintf(b, "<%d,%d,%d", v.err, v.isBool, v.truth)
+	for _, a := range v.alts {
+		fmt.Fprintf(b, ";%d:", a.when)
+		writeLeafKey(b, a.leaf)
+	}
+	b.WriteByte('>')
+}
+
+func writeLeafKey(b *strings.Builder, l leaf) {
+	switch l := l.(type) {
+	case *node:
+		b.WriteString("node " + strconv.Itoa(l.id))
+	case *list:
+		if l.name != "" {
+			b.WriteString(l.name)
+			return
+		}
+		b.WriteString("list(")
+		for _, i := range l.items {
+			fmt.Fprintf(b, "%d", i.present)
+			i.value.writeKey(b)
+		}
+		b.WriteByte(')')
+	case *dict:
+		b.WriteString("dict(")
+		for _, k := range l.keys {
+			b.WriteString(strconv.Quote(k))
+			l.values[k].writeKey(b)
+		}
+		b.WriteByte(')')
+	case someLeaf:
+		b.WriteString("some")
+		l.writeKey(b)
+	case opaqueLeaf:
+		b.WriteString("opaque " + strconv.Quote(l.key))
+	default:
+		fmt.Fprintf(b, "%T%#v", l, l)
+	}
+}

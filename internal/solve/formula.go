@@ -1,0 +1,265 @@
+// Package solve decides whether a formula over booleans, bounded integers and strings can be true, and with which
+// values.
+//
+// A [Store] holds formulas as graphs in which equal parts are one. Their leaves are booleans, comparisons of integers
+// (x - y <= c), memberships of strings in regular languages, and equalities of strings. [Store.Solve] gives the
+// propositional part to a SAT solver, and what that proposes to a theory of differences and to automata; what these
+// refuse becomes a clause more, until both agree or nothing is left. Within these leaves the answer is complete: it
+// gives up for size alone, and says so.
+package solve
+
+import "math"
+
+// A Formula is a formula of a Store: a node of its graph, with the lowest bit set for its negation.
+type Formula int32
+
+// The constant formulas.
+const (
+	True  Formula = 0
+	False Formula = 1
+)
+
+// Negate is the negation.
+func (f Formula) Negate() Formula { return f ^ 1 }
+
+func (f Formula) node() int { return int(f >> 1) }
+
+func (f Formula) isNegated() bool { return f&1 == 1 }
+
+// An Int is an integer variable of a Store. Zero, the variable of no number, is the number 0.
+type Int int
+
+// A Text is a string variable of a Store.
+type Text int
+
+type kind uint8
+
+const (
+	constant kind = iota
+	boolean
+	conjunction // of a and b
+	difference  // x - y <= c
+	membership  // text x is in lang
+	equality    // texts x and y are equal
+)
+
+// A node is comparable, so that equal ones are found.
+type node struct {
+	kind kind
+	a, b Formula
+	x, y int
+	c    int64
+	lang *Lang
+}
+
+// A Store makes formulas. It is for one goroutine.
+type Store struct {
+	nodes  []node
+	known  map[node]Formula
+	ints   []bounds // by Int; the first is 0
+	wishes []int64  // by Int: a value to take if it is possible
+	texts  int
+	langs  map[string]*Lang
+	facts  []Formula
+	words  map[string]found // by the languages of a search
+	hints  []string         // by Text: a word to take if it is possible
+}
+
+type bounds struct{ least, most int64 }
+
+// NewStore returns an empty store.
+func NewStore() *Store {
+	s := &Store{known: map[node]Formula{}, langs: map[string]*Lang{}, words: map[string]found{}}
+	s.nodes = append(s.nodes, node{kind: constant})
+	s.ints, s.wishes = append(s.ints, bounds{}), append(s.wishes, 0)
+	return s
+}
+
+func (s *Store) add(n node) Formula {
+	if f, ok := s.known[n]; ok {
+		return f
+	}
+	f := Formula(len(s.nodes) << 1)
+	s.nodes = append(s.nodes, n)
+	s.known[n] = f
+	return f
+}
+
+// NewBool returns a boolean that is like no other.
+func (s *Store) NewBool() Formula { return s.add(node{kind: boolean, x: len(s.nodes)}) }
+
+// NewInt returns an integer variable with its bounds, and the value that it takes where any does.
+func (s *Store) NewInt(least, most, wish int64) Int {
+	s.ints, s.wishes = append(s.ints, bounds{least, most}), append(s.wishes, wish)
+	return Int(len(s.ints) - 1)
+}
+
+// NewText returns a string variable, and the word that it takes where any does.
+func (s *Store) NewText(wish string) Text {
+	s.hints = append(s.hints, wish)
+	s.texts++
+	return Text(s.texts - 1)
+}
+
+// Assume makes a formula one that always holds.
+func (s *Store) Assume(f Formula) {
+	if f != True {
+		s.facts = append(s.facts, f)
+	}
+}
+
+// Facts returns the formulas that always hold.
+func (s *Store) Facts() []Formula { return s.facts }
+
+// Conjoin is true if both formulas are.
+func (s *Store) Conjoin(a, b Formula) Formula {
+	switch {
+	case a == False || b == False || a == b.Negate():
+		return False
+	case a == True || a == b:
+		return b
+	case b == True:
+		return a
+	case a > b:
+		a, b = b, a
+	}
+	return s.add(node{kind: conjunction, a: a, b: b})
+}
+
+// Disjoin is true if one of the formulas is.
+func (s *Store) Disjoin(a, b Formula) Formula { return s.Conjoin(a.Negate(), b.Negate()).Negate() }
+
+// All is true if all formulas are.
+func (s *Store) All(all ...Formula) Formula {
+	f := True
+	for _, g := range all {
+		f = s.Conjoin(f, g)
+	}
+	return f
+}
+
+// Any is true if one of the formulas is.
+func (s *Store) Any(all ...Formula) Formula {
+	f := False
+	for _, g := range all {
+		f = s.Disjoin(f, g)
+	}
+	return f
+}
+
+// If is a where c is true, and b elsewhere.
+func (s *Store) If(c, a, b Formula) Formula {
+	switch {
+	case c == True || a == b:
+		return a
+	case c == False:
+		return b
+	}
+	return s.Disjoin(s.Conjoin(c, a), s.Conjoin(c.Negate(), b))
+}
+
+// Iff is true if both formulas are, or none.
+func (s *Store) Iff(a, b Formula) Formula { return s.If(a, b, b.Negate()) }
+
+// Difference is x - y <= c.
+func (s *Store) Difference(x, y Int, c int64) Formula {
+	if x == y {
+		return newBool(c >= 0)
+	}
+	bx, by := s.ints[x], s.ints[y]
+	if most, ok := minus(bx.most, by.least); ok && most <= c {
+		return True
+	}
+	if least, ok := minus(bx.least, by.most); ok && least > c {
+		return False
+	}
+	if x < y && c < math.MaxInt64 { // of x - y <= c and y - x <= -c-1, which exclude each other, one is a node
+		return s.add(node{kind: difference, x: int(y), y: int(x), c: -c - 1}).Negate()
+	}
+	return s.add(node{kind: difference, x: int(x), y: int(y), c: c})
+}
+
+// minus is a - b if that is an int64.
+func minus(a, b int64) (int64, bool) {
+	d := a - b
+	return d, (d < a) == (b > 0)
+}
+
+func newBool(b bool) Formula {
+	if b {
+		return True
+	}
+	return False
+}
+
+// Member says that a string is a word of a language.
+func (s *Store) Member(x Text, lang *Lang) Formula {
+	return s.add(node{kind: membership, x: int(x), lang: lang})
+}
+
+// Equal says that two strings are one.
+func (s *Store) Equal(x, y Text) Formula {
+	if x == y {
+		return True
+	}
+	if x > y {
+		x, y = y, x
+	}
+	return s.add(node{kind: equality, x: int(x), y: int(y)})
+}
+
+// Assignment gives leaves of formulas their values.
+type Assignment interface {
+	Bool(Formula) bool // of what NewBool returned
+	Int(Int) int64
+	Text(Text) string
+}
+
+// Evaluate returns what formulas are under an assignment.
+func (s *Store) Evaluate(under Assignment, formulas ...Formula) []bool {
+	values := make([]int8, len(s.nodes)) // 0: not known
+	values[0] = 1
+	var value func(f Formula) bool
+	value = func(f Formula) bool {
+		i := f.node()
+		if values[i] == 0 {
+			values[i] = -1
+			if s.holds(i, under, value) {
+				values[i] = 1
+			}
+		}
+		return (values[i] == 1) != f.isNegated()
+	}
+	out := make([]bool, len(formulas))
+	for i, f := range formulas {
+		out[i] = value(f)
+	}
+	return out
+}
+
+func (s *Store) holds(i int, under Assignment, value func(Formula) bool) bool {
+	switch n := s.nodes[i]; n.kind {
+	case boolean:
+		return under.Bool(Formula(i << 1))
+	case conjunction:
+		return value(n.a) && value(n.b)
+	case difference:
+		var x, y int64
+		if n.x != 0 {
+			x = under.Int(Int(n.x))
+		}
+		if n.y != 0 {
+			y = under.Int(Int(n.y))
+		}
+		d, ok := minus(x, y)
+		if !ok {
+			return x < y
+		}
+		return d <= n.c
+	case membership:
+		return n.lang.Has(under.Text(Text(n.x)))
+	case equality:
+		return under.Text(Text(n.x)) == under.Text(Text(n.y))
+	}
+	return true
+}
