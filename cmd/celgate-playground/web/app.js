@@ -1,0 +1,312 @@
+// The page: editors, the request, and the answers of the engine, which is in a worker.
+import { EditorState } from "@codemirror/state";
+import { EditorView, keymap, lineNumbers, highlightActiveLine, highlightActiveLineGutter, drawSelection } from "@codemirror/view";
+import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
+import { HighlightStyle, syntaxHighlighting, bracketMatching, indentUnit } from "@codemirror/language";
+import { lintGutter, setDiagnostics, lintKeymap } from "@codemirror/lint";
+import { yaml } from "@codemirror/lang-yaml";
+import { tags } from "@lezer/highlight";
+import { el, explanation, terminal, diff } from "./show.js";
+import { pack, unpack } from "./link.js";
+
+/* global WORKER, EXAMPLES */
+
+const $ = (id) => document.getElementById(id);
+const tabs = ["policies", "objects", "state", "old"];
+const fileOf = { policies: "policy.yaml", objects: "objects.yaml", state: "state.yaml", old: "old.yaml" };
+const form = $("request");
+
+// Editors.
+
+const colours = HighlightStyle.define([
+  { tag: [tags.propertyName, tags.definition(tags.propertyName)], color: "var(--key)" },
+  { tag: [tags.string, tags.special(tags.string)], color: "var(--string)" },
+  { tag: [tags.number, tags.bool, tags.keyword, tags.atom], color: "var(--number)" },
+  { tag: tags.comment, color: "var(--comment)" },
+]);
+
+const editors = {};
+for (const tab of tabs) {
+  editors[tab] = new EditorView({
+    parent: $("pane-" + tab),
+    state: EditorState.create({
+      extensions: [
+        lineNumbers(), lintGutter(), highlightActiveLine(), highlightActiveLineGutter(), drawSelection(), history(),
+        bracketMatching(), indentUnit.of("  "), yaml(), syntaxHighlighting(colours),
+        keymap.of([...defaultKeymap, ...historyKeymap, ...lintKeymap, indentWithTab]),
+        EditorView.contentAttributes.of({ "aria-label": $("tab-" + tab).textContent + ", YAML" }),
+        EditorView.updateListener.of((update) => { if (update.docChanged) changed(); }),
+      ],
+    }),
+  });
+}
+
+function textOf(tab) { return editors[tab].state.doc.toString(); }
+
+function setText(tab, text) {
+  const { state } = editors[tab];
+  editors[tab].dispatch({ changes: { from: 0, to: state.doc.length, insert: text } });
+}
+
+function choose(tab, focus) {
+  for (const other of tabs) {
+    const button = $("tab-" + other);
+    button.setAttribute("aria-selected", other === tab);
+    button.tabIndex = other === tab ? 0 : -1;
+    $("pane-" + other).hidden = other !== tab;
+  }
+  if (focus) $("tab-" + tab).focus();
+  editors[tab].requestMeasure();
+}
+
+for (const [i, tab] of tabs.entries()) {
+  $("tab-" + tab).addEventListener("click", () => choose(tab));
+  $("tab-" + tab).addEventListener("keydown", (event) => {
+    const to = { ArrowRight: i + 1, ArrowLeft: i - 1 + tabs.length, Home: 0, End: tabs.length - 1 }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    choose(tabs[to % tabs.length], true);
+  });
+}
+
+// rangeOf is a place in the document of an editor.
+function rangeOf(doc, place) {
+  if (!place.line || place.line > doc.lines) return { from: 0, to: Math.min(1, doc.length) };
+  const first = doc.line(place.line), last = doc.line(Math.min(Math.max(place.endLine, place.line), doc.lines));
+  const from = Math.min(first.from + place.column, first.to);
+  return { from, to: Math.max(Math.min(last.from + place.endColumn, last.to), from) };
+}
+
+function goTo(place) {
+  const tab = tabs.find((name) => fileOf[name] === place.file);
+  if (!tab) return;
+  choose(tab);
+  const editor = editors[tab], { from, to } = rangeOf(editor.state.doc, place);
+  editor.dispatch({ selection: { anchor: from, head: to }, effects: EditorView.scrollIntoView(from, { y: "center" }) });
+  editor.focus();
+}
+
+// What the editors are marked with: what the answers and the checks say of places.
+const marks = { answer: [], check: [] };
+
+function mark() {
+  for (const tab of tabs) {
+    const doc = editors[tab].state.doc;
+    const all = [...marks.answer, ...marks.check].filter((m) => m.file === fileOf[tab]);
+    editors[tab].dispatch(setDiagnostics(editors[tab].state, all.map((m) => ({
+      ...rangeOf(doc, m), severity: m.severity, message: m.message, source: m.code,
+    }))));
+    const count = $("tab-" + tab).querySelector(".count");
+    const errors = all.filter((m) => m.severity === "error" && !m.said).length;
+    const warnings = all.filter((m) => m.severity === "warning" && !m.said).length;
+    count.textContent = errors || warnings || "";
+    count.className = errors ? "count" : "count warned";
+    count.title = errors ? "errors" : "warnings";
+  }
+}
+
+// The engine.
+
+const worker = new Worker(WORKER);
+const waiting = new Map();
+let calls = 0, engineReady = false;
+
+function call(name, ask) {
+  return new Promise((resolve, reject) => {
+    const id = ++calls;
+    waiting.set(id, { resolve, reject });
+    worker.postMessage({ id, call: name, ask });
+  });
+}
+
+worker.onmessage = ({ data }) => {
+  if (data.ready) {
+    engineReady = true;
+    window.celgateTimes = { ...data.ready };
+    return;
+  }
+  if (data.failed) {
+    $("summary").textContent = "The engine cannot be loaded: " + data.failed;
+    return;
+  }
+  const { resolve, reject } = waiting.get(data.id);
+  waiting.delete(data.id);
+  if (data.error) reject(new Error(data.error));
+  else resolve({ ...data.answer, took: data.took });
+};
+
+// The request.
+
+function asked() {
+  return {
+    policies: textOf("policies"), objects: textOf("objects"), state: textOf("state"), old: textOf("old"),
+    operation: form.operation.value, user: form.user.value.trim(), minor: form.minor.value,
+    groups: form.groups.value.split(",").map((group) => group.trim()).filter(Boolean), dryRun: form.dryRun.checked,
+  };
+}
+
+function fill(ask) {
+  for (const tab of tabs) setText(tab, ask[tab] ?? "");
+  form.operation.value = ask.operation ?? "";
+  form.user.value = ask.user ?? "";
+  form.groups.value = (ask.groups ?? []).join(", ");
+  form.dryRun.checked = ask.dryRun ?? false;
+  if (ask.minor && [...form.minor.options].some((o) => o.value === ask.minor)) form.minor.value = ask.minor;
+}
+
+// One question is on its way at a time. What was typed meanwhile is asked when its answer is there, and checks, which
+// take longer, only when nothing more is typed.
+let asking = false, again = false, checkTimer = 0, filling = false;
+
+function changed() {
+  if (filling) return;
+  $("shared").textContent = "";
+  clearTimeout(checkTimer);
+  if (asking) again = true;
+  else ask();
+}
+
+async function ask() {
+  asking = true;
+  do {
+    again = false;
+    const began = performance.now();
+    try {
+      const answer = await call("ask", asked());
+      show(answer);
+      window.celgateAnswered = { took: answer.took, shown: performance.now() - began, at: performance.now() };
+    } catch (error) {
+      $("summary").textContent = "There is no answer: " + error.message;
+    }
+  } while (again);
+  asking = false;
+  checkTimer = setTimeout(check, engineReady ? 250 : 0);
+}
+
+async function check() {
+  try {
+    const checked = await call("check", asked());
+    if (asking) return; // the texts have changed
+    showChecks(checked.diagnostics);
+  } catch (error) {
+    showChecks([]);
+  }
+  document.documentElement.dataset.checked = String(Date.now());
+}
+
+form.addEventListener("input", changed);
+form.addEventListener("submit", (event) => event.preventDefault());
+
+// Answers.
+
+const plural = (n, one, many) => `${n} ${n === 1 ? one : many}`;
+
+function summary(answer) {
+  const counts = new Map();
+  for (const item of answer.items) counts.set(item.verdict, (counts.get(item.verdict) ?? 0) + 1);
+  if (!answer.items.length) return answer.problems.length ? "There is no answer yet: see the problems." : "Write an object, and the policies answer.";
+  return plural(answer.items.length, "object", "objects") + ": " + [...counts].map(([word, n]) => `${n} ${word}`).join(", ");
+}
+
+function place(at) {
+  if (!at.line) return null;
+  return el("button", { type: "button", onclick: () => goTo(at) }, `${at.file}:${at.line}`);
+}
+
+// open remembers which parts of an answer a reader has opened, by their names.
+const open = new Set();
+
+function part(name, title, ...content) {
+  const details = el("details", { open: open.has(name) }, el("summary", {}, title), ...content);
+  details.addEventListener("toggle", () => { if (details.open) open.add(name); else open.delete(name); });
+  return details;
+}
+
+function note(style, message, ...more) {
+  return el("div", { class: "note " + style }, el("p", {}, message), ...more.filter(Boolean));
+}
+
+function show(answer) {
+  $("summary").textContent = summary(answer);
+  $("problems").replaceChildren(
+    ...answer.problems.map((p) => note("error", p.message + (p.hint ? " (" + p.hint + ")" : ""), place(p))),
+    ...answer.refused.map((r) => note("error", `A server does not store ${r.subject}: ${r.message}`)),
+    ...answer.idle.map((name) => note("warning", `${name} is not in force, because no binding names it.`)));
+  $("items").replaceChildren(...answer.items.map((item, i) => {
+    const explained = item.explanation;
+    const [, ...said] = item.text.split("\n");
+    return el("article", { class: "item " + item.verdict, "data-verdict": item.verdict, "data-subject": item.subject },
+      el("h2", {}, el("span", { class: "verdict " + item.verdict }, item.verdict), item.subject,
+        explained?.cost ? el("span", { class: "cost soft", title: "CEL cost units of all policies" }, `cost ${explained.cost.toLocaleString("en")}`) : ""),
+      el("div", { class: "body" },
+        said.join("").trim() ? el("pre", { tabindex: 0, "aria-label": "What celgate apply says" }, ...terminal(said.join("\n"))) : "",
+        ...item.changes.map(diff),
+        explained ? part("why " + i, "Why", ...explanation(explained)) : "",
+        item.object ? part("object " + i, "The object at the end", el("pre", { tabindex: 0 }, item.object)) : "",
+        explained ? part("json " + i, "As JSON", el("pre", { tabindex: 0 }, JSON.stringify({ ...explained, events: undefined }, null, 2))) : ""));
+  }));
+  marks.answer = [...answer.problems, ...answer.items.flatMap((item) => item.marks.map((m) => ({ ...m, said: true })))];
+  mark();
+}
+
+function showChecks(found) {
+  marks.check = found.map((d) => ({ ...d, message: d.message + (d.suggestion ? "\n" + d.suggestion : "") }));
+  mark();
+  $("checks").replaceChildren(...(found.length ? [el("h2", {}, plural(found.length, "finding", "findings") + " in the policies")] : []),
+    ...found.map((d) => {
+      const [message, ...example] = d.message.split("\n");
+      return note(d.severity, `${d.code}: ${message}${d.suggestion ? " (" + d.suggestion + ")" : ""}`,
+        place(d), example.length ? el("pre", { tabindex: 0 }, example.join("\n")) : null);
+    }));
+}
+
+// Examples and links.
+
+$("share").addEventListener("click", async () => {
+  const link = location.href.split("#")[0] + "#" + await pack(asked());
+  window.history.replaceState(null, "", link);
+  try {
+    await navigator.clipboard.writeText(link);
+    $("shared").textContent = "copied";
+  } catch {
+    $("shared").textContent = "the link is in the address bar";
+  }
+});
+
+async function begin() {
+  const [about, examples] = await Promise.all([call("about"), fetch(EXAMPLES).then((r) => r.json())]);
+  $("version").textContent = "celgate " + about.version;
+  form.minor.replaceChildren(...about.minors.map((minor) => el("option", {}, minor)));
+  const byName = new Map(examples.map((e) => [e.name, e]));
+  $("example").replaceChildren(el("option", { value: "" }, "choose …"),
+    ...["dialect", ""].reverse().map((kind) => el("optgroup", { label: kind ? "Extended dialect" : "Kubernetes policies" },
+      ...examples.filter((e) => e.name.startsWith("dialect") === Boolean(kind)).map((e) => el("option", { value: e.name }, e.title)))));
+  const load = (ask) => {
+    filling = true;
+    fill(ask);
+    filling = false;
+    open.clear();
+    choose("policies");
+    changed();
+  };
+  $("example").addEventListener("change", () => {
+    const example = byName.get($("example").value);
+    if (!example) return;
+    window.history.replaceState(null, "", "#example=" + example.name);
+    load(example);
+  });
+  const follow = async () => {
+    const fragment = location.hash.slice(1);
+    const named = byName.get(fragment.replace(/^example=/, ""));
+    const shared = named ? null : await unpack(fragment);
+    const first = named ?? (shared ? null : byName.get("replica-limit") ?? examples[0]);
+    $("example").value = first ? first.name : "";
+    load(shared ?? first);
+  };
+  addEventListener("hashchange", follow);
+  await follow();
+}
+
+choose("policies");
+begin().catch((error) => { $("summary").textContent = "The page cannot begin: " + error.message; });
+if ("serviceWorker" in navigator) navigator.serviceWorker.register("offline.js").catch(() => {}); // a page from a file has none

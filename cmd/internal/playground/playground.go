@@ -1,0 +1,190 @@
+// Package playground answers what a page in a browser asks: what policies say about manifests, and what is wrong with
+// the policies. It takes texts and returns what the page shows, so that the page itself knows nothing of policies.
+//
+// A [Session] keeps what it has compiled: while a manifest is typed, the policies are compiled once.
+package playground
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/cmd/internal/check"
+	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema/builtin"
+)
+
+// The names of the texts, which places are in.
+const (
+	PolicyFile = "policy.yaml"
+	StateFile  = "state.yaml"
+	ObjectFile = "objects.yaml"
+	OldFile    = "old.yaml"
+)
+
+// An Ask is what the page holds.
+type Ask struct {
+	Policies string `json:"policies"` // and bindings: YAML or JSON, as all texts
+	State    string `json:"state"`    // what exists in the cluster
+	Objects  string `json:"objects"`  // the manifests or AdmissionReviews that are asked about
+	Old      string `json:"old"`      // the same objects before an update; empty: those of the state
+
+	Minor       string   `json:"minor"`     // such as "1.37"; empty: the newest
+	Operation   string   `json:"operation"` // empty: CREATE, or UPDATE of an object that exists
+	Subresource string   `json:"subresource"`
+	User        string   `json:"user"` // empty: a user without permissions
+	Groups      []string `json:"groups"`
+	DryRun      bool     `json:"dryRun"`
+}
+
+// An Answer is what there is to say about the objects.
+type Answer struct {
+	Problems []Problem `json:"problems"` // of texts that cannot be used
+	Refused  []Refusal `json:"refused"`  // policies and bindings that a server does not store
+	Idle     []string  `json:"idle"`     // policies that no binding puts in force
+	Items    []Item    `json:"items"`
+}
+
+// A Refusal is a policy or binding that is not in force, with the server's message.
+type Refusal struct {
+	Subject string `json:"subject"`
+	Message string `json:"message"`
+}
+
+// An Item is the answer about one object.
+type Item struct {
+	Subject string `json:"subject"` // "CREATE Deployment shop/web"
+	Place   Place  `json:"place"`
+	Verdict string `json:"verdict"` // denied, warned, audited, mutated, ok, or failed if there is no answer
+
+	// Text is what celgate apply writes about the object but for Changes, with the colours of a terminal.
+	Text string `json:"text"`
+
+	// Explanation is an item of celgate explain -o json; null if there is no answer.
+	Explanation json.RawMessage `json:"explanation"`
+
+	Changes []Change `json:"changes"`
+	Object  string   `json:"object"` // YAML, at the end of admission as the server sees it; empty: none
+	Marks   []Mark   `json:"marks"`  // expressions that deny, warn or fail
+}
+
+// A Change is what one run of a mutating policy did.
+type Change struct {
+	By    string `json:"by"`
+	Hunks []Hunk `json:"hunks"`
+}
+
+// A Hunk is what differs in one map or list, line by line with "- " and "+ ".
+type Hunk struct {
+	Path  string   `json:"path"`
+	Lines []string `json:"lines"`
+}
+
+// A Mark is something to say at a place of a text.
+type Mark struct {
+	Place
+	Severity string `json:"severity"` // error, warning or info
+	Message  string `json:"message"`
+}
+
+// A Session answers one question after another. The zero value is ready for use, by one goroutine at a time.
+type Session struct {
+	policies policies
+	around   around
+	engine   *celgate.Engine
+	made     engineKey
+}
+
+// Ask answers about the objects. The error is one of the question: an unknown minor.
+func (s *Session) Ask(ctx context.Context, ask Ask) (*Answer, error) {
+	w, err := s.world(&ask)
+	if err != nil {
+		return nil, err
+	}
+	answer := &Answer{Problems: w.problems, Refused: []Refusal{}, Idle: []string{}, Items: []Item{}}
+	if answer.Problems == nil {
+		answer.Problems = []Problem{}
+	}
+	for _, r := range w.engine.Rejections() {
+		refusal := Refusal{Subject: r.Ref.String()}
+		if r.Status != nil {
+			refusal.Message = r.Status.Message
+		}
+		answer.Refused = append(answer.Refused, refusal)
+	}
+	for _, p := range w.set.Policies {
+		if !w.set.Binds(p.Ref()) {
+			answer.Idle = append(answer.Idle, p.Ref().String())
+		}
+	}
+	answer.Items = append(answer.Items, w.answer(ctx, &ask)...)
+	return answer, nil
+}
+
+// A Checked is what celgate check says about the policies.
+type Checked struct {
+	Diagnostics []Diagnostic `json:"diagnostics"`
+}
+
+// A Diagnostic is one problem that a check found.
+type Diagnostic struct {
+	Mark
+	Code       string `json:"code"`
+	Suggestion string `json:"suggestion"`
+	Subject    string `json:"subject"` // the policy or binding
+	Field      string `json:"field"`
+}
+
+// Check checks the policies.
+func (s *Session) Check(ctx context.Context, ask Ask) (*Checked, error) {
+	w, err := s.world(&ask)
+	if err != nil {
+		return nil, err
+	}
+	found, err := check.Run(ctx, check.Input{Set: w.set, Types: w.types, KubeVersion: w.minor,
+		State: manifest.Trees(w.state)}, check.Analyzers()...)
+	if err != nil {
+		return nil, err
+	}
+	checked := &Checked{Diagnostics: []Diagnostic{}}
+	for _, d := range found {
+		if d.Ignored != "" {
+			continue
+		}
+		severity := string(d.Severity)
+		if d.Severity == check.Note {
+			severity = "info"
+		}
+		message := strings.Join(append([]string{d.Message}, d.Example...), "\n")
+		checked.Diagnostics = append(checked.Diagnostics, Diagnostic{
+			Mark: Mark{Place: ask.span(d.Position, d.Expr, d.From, d.To), Severity: severity, Message: message},
+			Code: d.Code, Suggestion: d.Suggestion, Subject: d.Ref.String(), Field: d.Field,
+		})
+	}
+	return checked, nil
+}
+
+// Minors are the Kubernetes minors that are known, the newest first.
+func Minors() []string {
+	all := builtin.Minors()
+	newest := make([]string, len(all))
+	for i, minor := range all {
+		newest[len(all)-1-i] = minor
+	}
+	if len(all) > 0 && all[0] == celgate.Newest {
+		return all
+	}
+	return newest
+}
+
+// A Problem is a document that cannot be used.
+type Problem struct {
+	Mark
+	Hint string `json:"hint"`
+}
+
+func (a *Ask) problem(at policy.Position, message, hint string) Problem {
+	return Problem{Mark{Place: a.place(at), Severity: "error", Message: message}, hint}
+}

@@ -1,0 +1,263 @@
+// Package browser tests the page of the playground in headless Chromium, against the command line.
+package browser
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
+)
+
+var (
+	page     = flag.String("page", "../../bin/playground", "the folder of the page")
+	celgate  = flag.String("celgate", "../../bin/celgate", "the command line")
+	pictures = flag.String("pictures", "", "a folder for screenshots; empty: none")
+	every    = flag.Bool("every", false, "every example, not some")
+)
+
+// An item is what the page shows of one object.
+type item struct{ Subject, Verdict string }
+
+const items = `[...document.querySelectorAll("#items .item")].map((e) => ({Subject: e.dataset.subject, Verdict: e.dataset.verdict}))`
+
+// open returns a tab of a browser with a new profile, and the address of the page.
+func open(t *testing.T) (context.Context, string) {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(*page, "index.html")); err != nil {
+		t.Fatalf("%v: make playground builds it", err)
+	}
+	server := httptest.NewServer(http.FileServer(http.Dir(*page)))
+	t.Cleanup(server.Close)
+	profile, err := os.MkdirTemp("", "celgate-browser-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(profile) }) // after the browser has ended
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
+		chromedp.UserDataDir(profile), chromedp.WSURLReadTimeout(2*time.Minute))
+	ctx, stop := chromedp.NewExecAllocator(t.Context(), options...)
+	t.Cleanup(stop)
+	ctx, stop = chromedp.NewContext(ctx)
+	t.Cleanup(stop)
+	ctx, stop = context.WithTimeout(ctx, 10*time.Minute)
+	t.Cleanup(stop)
+	return ctx, server.URL + "/"
+}
+
+// until waits for a condition in the page.
+func until(condition string) chromedp.Action {
+	return chromedp.Poll(condition, nil,
+		chromedp.WithPollingInterval(20*time.Millisecond), chromedp.WithPollingTimeout(4*time.Minute))
+}
+
+const answered = `window.celgateAnswered && document.querySelectorAll("#items .item").length > 0`
+
+// example chooses an example from the menu, and waits for the answer about it.
+func example(name string) chromedp.Action {
+	return chromedp.Tasks{
+		chromedp.Evaluate(`window.celgateAnswered = null`, nil),
+		chromedp.Evaluate(fmt.Sprintf(`(() => { const menu = document.getElementById("example"); menu.value = %q; menu.dispatchEvent(new Event("change")); return menu.value })()`, name), nil),
+		until(answered),
+	}
+}
+
+// applied returns the verdicts of celgate apply about an example.
+func applied(t *testing.T, name string) []item {
+	t.Helper()
+	dir := filepath.Join("..", "..", "examples", name)
+	args := []string{"explain", "-o", "json", "-p", filepath.Join(dir, "policy.yaml")}
+	for _, of := range [][2]string{{"-c", "state.yaml"}, {"--old", "old.yaml"}, {"", "input.yaml"}, {"", "fail.yaml"}, {"", "pass.yaml"}} {
+		path := filepath.Join(dir, of[1])
+		if _, err := os.Stat(path); err != nil {
+			continue
+		}
+		if of[0] != "" {
+			args = append(args, of[0])
+		}
+		args = append(args, path)
+	}
+	var out, errs bytes.Buffer
+	cmd := exec.Command(*celgate, args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	_ = cmd.Run() // the exit status says that something was denied
+	var list struct {
+		Items []struct {
+			Allowed  bool
+			Warnings []string
+			Changes  []any
+			Request  struct {
+				Operation, Name, Namespace, SubResource string
+				Kind                                    struct{ Kind string }
+			}
+		}
+	}
+	if err := json.Unmarshal(out.Bytes(), &list); err != nil {
+		t.Fatalf("%v: %v\n%s", args, err, errs.String())
+	}
+	var all []item
+	for _, it := range list.Items {
+		name := it.Request.Name
+		if it.Request.Namespace != "" && it.Request.Kind.Kind != "Namespace" {
+			name = it.Request.Namespace + "/" + name
+		}
+		all = append(all, item{it.Request.Operation + " " + it.Request.Kind.Kind + " " + name, verdict(it.Allowed)})
+	}
+	return all
+}
+
+func verdict(allowed bool) string {
+	if allowed {
+		return "allowed"
+	}
+	return "denied"
+}
+
+// TestExamples chooses examples from the menu and wants the verdicts of the command line.
+func TestExamples(t *testing.T) {
+	ctx, address := open(t)
+	names := []string{"replica-limit", "mutating-sidecar", "transition-rule", "dialect-sidecars", "workload-pods"}
+	if *every {
+		folders, err := filepath.Glob("../../examples/*/policy.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = nil
+		for _, f := range folders {
+			names = append(names, filepath.Base(filepath.Dir(f)))
+		}
+	}
+	began := time.Now()
+	if err := chromedp.Run(ctx, chromedp.Navigate(address), until(answered)); err != nil {
+		t.Fatal(err, complaint(ctx))
+	}
+	t.Logf("first answer after %v", time.Since(began).Round(time.Millisecond))
+	var times any
+	if err := chromedp.Run(ctx, chromedp.Evaluate(`({...window.celgateTimes, ...window.celgateAnswered})`, &times)); err == nil {
+		t.Log(times)
+	}
+	for _, name := range names {
+		var got []item
+		if err := chromedp.Run(ctx, example(name), chromedp.Evaluate(items, &got)); err != nil {
+			t.Errorf("%s: %v %s", name, err, complaint(ctx))
+			continue
+		}
+		for i := range got {
+			if !slices.Contains([]string{"denied", "failed", "not run"}, got[i].Verdict) {
+				got[i].Verdict = "allowed"
+			}
+			subject, creator, _ := strings.Cut(got[i].Subject, " of ")
+			if subject, _, _ = strings.Cut(subject, " ("); creator != "" { // a name that is made up
+				subject = subject[:strings.LastIndexAny(subject, " /")+1]
+			}
+			got[i].Subject = strings.TrimSuffix(subject, "*")
+		}
+		if want := applied(t, name); !slices.Equal(got, want) {
+			t.Errorf("%s: the page shows\n%v\nthe command line says\n%v", name, got, want)
+		}
+	}
+}
+
+func complaint(ctx context.Context) string {
+	var text string
+	_ = chromedp.Run(ctx, chromedp.Evaluate(`document.body.innerText`, &text))
+	return text
+}
+
+// TestReader types, shares a link, opens it anew, and comes back without a network.
+func TestReader(t *testing.T) {
+	ctx, address := open(t)
+	var verdicts []item
+	var link, announced string
+	if err := chromedp.Run(ctx, chromedp.Navigate(address+"#example=replica-limit"), until(answered)); err != nil {
+		t.Fatal(err, complaint(ctx))
+	}
+	// An answer after each key: the first object of the example becomes one that no policy is for.
+	if err := chromedp.Run(ctx,
+		chromedp.Click("#tab-objects"), chromedp.Focus("#pane-objects .cm-content"),
+		chromedp.KeyEvent("a", chromedp.KeyModifiers(input.ModifierCtrl)),
+		chromedp.Evaluate(`window.celgateAnswered = null`, nil),
+		input.InsertText("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"),
+		until(answered), chromedp.Evaluate(items, &verdicts)); err != nil {
+		t.Fatal(err, complaint(ctx))
+	}
+	if want := []item{{"CREATE ConfigMap default/a", "ok"}}; !slices.Equal(verdicts, want) {
+		t.Errorf("after typing: %v, want %v", verdicts, want)
+	}
+	var took []float64
+	for range 10 {
+		var one float64
+		if err := chromedp.Run(ctx, chromedp.Evaluate(`window.celgateAnswered = null`, nil), chromedp.KeyEvent("b"),
+			until(`window.celgateAnswered`), chromedp.Evaluate(`window.celgateAnswered.shown`, &one)); err != nil {
+			t.Fatal(err)
+		}
+		took = append(took, one)
+		if err := chromedp.Run(ctx, chromedp.Evaluate(`window.celgateAnswered = null`, nil), chromedp.KeyEvent("\b"),
+			until(`window.celgateAnswered`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	slices.Sort(took)
+	t.Logf("milliseconds from a key to the answer: %.1f to %.1f, median %.1f", took[0], took[9], took[5])
+	if err := chromedp.Run(ctx, chromedp.Click("#share"), until(`location.hash.startsWith("#v1.")`),
+		chromedp.Location(&link), chromedp.Text("#summary", &announced)); err != nil {
+		t.Fatal(err)
+	}
+	if announced != "1 object: 1 ok" {
+		t.Errorf("announced %q", announced)
+	}
+	verdicts = nil
+	if err := chromedp.Run(ctx, until(`navigator.serviceWorker.controller !== null`), chromedp.Navigate("about:blank"),
+		chromedp.Navigate(link), until(answered), chromedp.Evaluate(items, &verdicts)); err != nil {
+		t.Fatal(err, complaint(ctx))
+	}
+	if want := []item{{"CREATE ConfigMap default/a", "ok"}}; !slices.Equal(verdicts, want) {
+		t.Errorf("the link shows %v, want %v", verdicts, want)
+	}
+	var times any
+	if err := chromedp.Run(ctx, chromedp.Evaluate(`({...window.celgateTimes, ...window.celgateAnswered})`, &times)); err == nil {
+		t.Log("second visit", times)
+	}
+}
+
+// TestPictures takes screenshots of both colour schemes and two widths.
+func TestPictures(t *testing.T) {
+	if *pictures == "" {
+		t.Skip("-pictures names no folder")
+	}
+	ctx, address := open(t)
+	for _, scheme := range []string{"light", "dark"} {
+		for _, width := range []int64{1280, 400} {
+			for _, name := range []string{"replica-limit", "mutating-sidecar"} {
+				var png []byte
+				full := chromedp.FullScreenshot(&png, 100)
+				err := chromedp.Run(ctx, chromedp.EmulateViewport(width, 900),
+					emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}),
+					chromedp.Navigate("about:blank"), chromedp.Navigate(address+"#example="+name), until(answered),
+					chromedp.Evaluate(`document.querySelectorAll(".item > .body > details").forEach((d, i) => { if (i < 2) d.open = true })`, nil),
+					until(`document.documentElement.dataset.checked`), chromedp.Sleep(300*time.Millisecond), full)
+				if err != nil {
+					t.Fatal(err, complaint(ctx))
+				}
+				path := filepath.Join(*pictures, fmt.Sprintf("%s-%s-%d.png", name, scheme, width))
+				if err := os.WriteFile(path, png, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
