@@ -1,7 +1,7 @@
 // Package quirks lists defects of named API server versions that change answers.
 //
-// Commands that predict what a server answers reproduce them and say so in a note; the webhook does not. No
-// other code knows a version number.
+// Commands that predict a server's answers reproduce them and say so in a note; the webhook does not. Other code does
+// not contain version numbers.
 package quirks
 
 import (
@@ -12,7 +12,7 @@ import (
 // An ID names a quirk; it is stable and part of the JSON output.
 type ID string
 
-// The quirks.
+// Quirks.
 const (
 	AuditAnnotationAuthorizer ID = "audit-annotation-authorizer"
 	BacktickSyntax            ID = "backtick-syntax"
@@ -22,6 +22,7 @@ const (
 	FirstFailureAudited       ID = "first-failure-audited"
 	IntegerTruncation         ID = "integer-truncation"
 	LibraryCosts              ID = "library-costs"
+	LiveDuplicates            ID = "live-duplicates"
 	LostMutation              ID = "lost-mutation"
 	OptionalFunctions         ID = "optional-functions"
 	OptionalOfAny             ID = "optional-of-any"
@@ -29,6 +30,7 @@ const (
 	PatchDecodeError          ID = "json-patch-decode-error"
 	PatchNilMap               ID = "json-patch-null-parent"
 	PatchReflectedValue       ID = "json-patch-reflected-value"
+	PatchWithoutValue         ID = "json-patch-without-value"
 	QuantityAliased           ID = "quantity-aliased"
 	RangeUnbounded            ID = "range-unbounded"
 	SearchBounds              ID = "search-bounds"
@@ -41,8 +43,8 @@ type Quirk struct {
 	ID    ID
 	Since string // first minor that has it, such as "1.30"; empty for all
 	Until string // first minor that no longer has it; empty for none yet
-	Title string // what happens, one sentence without a full stop
-	Issue string // public report; empty if there is none that we know of
+	Title string // its effect, as one sentence without a full stop
+	Issue string // public report; empty if we do not know of one
 }
 
 // All lists every quirk, sorted by ID.
@@ -66,12 +68,12 @@ var All = []Quirk{
 	{
 		ID:    EmptyTextSearch,
 		Until: "1.37",
-		Title: "indexOf and lastIndexOf of an empty text return the place where the search begins, even one outside of the text",
+		Title: "indexOf and lastIndexOf of an empty text return the start of the search, even if that is outside of the text",
 	},
 	{
 		ID:    EquivalentMutation,
 		Since: "1.32",
-		Title: "a mutation of a built-in kind fails on every request that was made in another version than the rule that matched it",
+		Title: "a mutation of a built-in kind fails on every request in another version than that of the matching rule",
 	},
 	{
 		ID:    FirstFailureAudited,
@@ -91,7 +93,7 @@ var All = []Quirk{
 	{
 		ID:    PatchDecodeError,
 		Since: "1.32",
-		Title: "a JSON patch whose result does not decode fails the request with status 500, whatever failurePolicy says",
+		Title: "a JSON patch whose result does not decode fails the request with status 500, regardless of failurePolicy",
 	},
 	{
 		ID:    PatchNilMap,
@@ -104,14 +106,27 @@ var All = []Quirk{
 		Title: "a map or list of params, namespaceObject, request or, in a policy with matchConditions, of a built-in object cannot be the value of a JSON patch",
 	},
 	{
+		ID:    PatchWithoutValue,
+		Since: "1.32",
+		Until: "1.35",
+		Title: "a JSON patch that replaces the whole object by a text, a number or a truth value does nothing, and one that tests a missing member without a value makes the server panic",
+	},
+	{
 		ID:    LibraryCosts,
 		Until: "1.32",
-		Title: "functions of the Kubernetes libraries cost 1, whatever they are given: StrictCostEnforcementForVAP is off",
+		Title: "functions of the Kubernetes libraries cost 1, whatever their arguments: StrictCostEnforcementForVAP is off",
+	},
+	{
+		ID:    LiveDuplicates,
+		Since: "1.32",
+		Until: "1.35",
+		Title: "an ApplyConfiguration fails if any list of the object has two items with the same key, such as two env with the same name",
+		Issue: "https://github.com/kubernetes/kubernetes/pull/135560",
 	},
 	{
 		ID:    LostMutation,
 		Since: "1.32",
-		Title: "mutations through different versions of one resource are made on separate copies, of which only the last is kept",
+		Title: "mutations through different versions of one resource apply to separate copies, and only the last one is kept",
 	},
 	{
 		ID:    OptionalFunctions,
@@ -133,7 +148,7 @@ var All = []Quirk{
 		ID:    RangeUnbounded,
 		Since: "1.34",
 		Until: "1.37",
-		Title: "lists.range of a negative number is an empty list, and none is too large but for its cost",
+		Title: "lists.range of a negative number is an empty list, and only the cost limits its length",
 	},
 	{
 		ID:    SearchBounds,
@@ -147,19 +162,18 @@ var All = []Quirk{
 	{
 		ID:    TextCosts,
 		Until: "1.37",
-		Title: "startsWith and endsWith cost what the text costs, not its end, and the function matches always costs 1",
+		Title: "the cost of startsWith and endsWith depends on the whole text, not its end, and the function matches always costs 1",
 	},
 }
 
-// A Set holds the quirks of one minor. The zero value has none.
+// A Set holds the quirks of one minor. The zero value is empty.
 type Set struct{ ids map[ID]bool }
 
 // SetOf returns the quirks of a minor such as "1.37".
 func SetOf(minor string) Set {
 	s := Set{ids: map[ID]bool{}}
-	n := number(minor)
 	for _, q := range All {
-		if (q.Since == "" || number(q.Since) <= n) && (q.Until == "" || n < number(q.Until)) {
+		if !IsBefore(minor, q.Since) && (q.Until == "" || IsBefore(minor, q.Until)) {
 			s.ids[q.ID] = true
 		}
 	}
@@ -169,7 +183,7 @@ func SetOf(minor string) Set {
 // Has reports whether the set holds a quirk.
 func (s Set) Has(id ID) bool { return s.ids[id] }
 
-// Without returns the set without a quirk.
+// Without returns the set without one quirk.
 func (s Set) Without(id ID) Set {
 	ids := maps.Clone(s.ids)
 	delete(ids, id)
@@ -186,7 +200,10 @@ func (id ID) Title() string {
 	return string(id)
 }
 
-// number orders minors of major version 1.
+// IsBefore reports whether a minor is older than another. No minor is older than the empty one.
+func IsBefore(minor, other string) bool { return number(minor) < number(other) }
+
+// number returns the number after the dot of a minor, for comparison.
 func number(minor string) (n int) {
 	_, _ = fmt.Sscanf(minor, "1.%d", &n)
 	return n

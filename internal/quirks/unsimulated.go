@@ -8,24 +8,26 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// The API server's own plugins run before policies see a new Pod (as pkg/kubeapiserver/options/plugins.go v1.37.2
-// orders them), and again after a mutation. They are not simulated. A policy that took part in a decision and whose
-// expressions name what a plugin would have filled in gets a note, one for each policy, unless the Pod says itself
-// what the plugin would.
+// The API server's own plugins run before policies see a new Pod (in the order of pkg/kubeapiserver/options/plugins.go
+// v1.37.2), and again after a mutation. If they are not simulated, each policy in a decision whose expressions mention
+// members that a plugin would set gets a note, unless the Pod already has these members.
 
-// A Plugin is an admission plugin of the server that fills in members of Pods.
+// A Plugin is an admission plugin of the server that sets members of Pods.
 type Plugin struct {
 	Name     string
-	What     string         // what it fills in
+	What     string         // the members that it sets
 	mentions *regexp.Regexp // in the text of an expression
 
-	// Fills reports that the plugin would change a Pod with this spec; nil: it does in namespaces that have an object
+	// Fills reports whether the plugin would change a Pod with this spec; nil: it does if the namespace has an object
 	// of the kind By.
 	Fills func(spec map[string]any) bool
 	By    schema.GroupVersionKind
 
-	// Refuses reports a mutation of the spec after which the plugin, when it runs again, may refuse the Pod; Refusal
-	// says so. nil: none.
+	// ByAccount means that the members depend on the ServiceAccount of the Pod.
+	ByAccount bool
+
+	// Refuses reports whether the plugin, which runs again after a mutation of the spec, may refuse the Pod; Refusal
+	// says so. It may be nil.
 	Refuses func(before, after map[string]any) bool
 	Refusal string
 }
@@ -38,7 +40,7 @@ var plugins = []Plugin{
 	},
 	{
 		Name: "ServiceAccount", What: "the volume with the token of the service account and its mounts",
-		mentions: regexp.MustCompile(`\bvolume(s|Mounts)\b`),
+		mentions: regexp.MustCompile(`\bvolume(s|Mounts)\b`), ByAccount: true,
 		Fills: func(spec map[string]any) bool {
 			return spec["automountServiceAccountToken"] != false && !mountsToken(spec)
 		},
@@ -65,10 +67,10 @@ var plugins = []Plugin{
 	},
 }
 
-// A MadeUp is a value that package prepare makes up where the server draws it by chance, or knows it and the files do
-// not say it. A policy whose expressions ask for more than whether it is there gets a note.
+// A MadeUp is a value that package prepare makes up because the server draws it at random, or because it is known only
+// in the cluster. A policy whose expressions depend on more than its presence gets a note.
 type MadeUp struct {
-	Member   string // as package prepare names it
+	Member   string // the name in package prepare
 	What     string
 	mentions *regexp.Regexp // in the text of an expression without its has(…)
 }
@@ -79,13 +81,13 @@ var madeUps = []MadeUp{
 	{"nodePort", "the node ports of a Service", regexp.MustCompile(`\b(nodePort|healthCheckNodePort)\b`)},
 }
 
-// presenceOnly is what an expression may ask about a made-up value without its answer depending on the value.
+// presenceOnly matches tests of a made-up value whose result does not depend on the value.
 var presenceOnly = regexp.MustCompile(`has\([^()]*\)|clusterIP *[!=]= *(''|""|'None'|"None")|size\([^()]*\)`)
 
-// serviceAccountMount is where the token is mounted (as plugin/pkg/admission/serviceaccount/admission.go v1.37.2).
+// serviceAccountMount is the mount path of the token (as plugin/pkg/admission/serviceaccount/admission.go v1.37.2).
 const serviceAccountMount = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// mountsToken reports that every container has a mount where the token would be.
+// mountsToken reports whether every container already has a mount at the path of the token.
 func mountsToken(spec map[string]any) bool {
 	containers, _ := spec["containers"].([]any)
 	for _, c := range containers {
@@ -101,7 +103,7 @@ func mountsToken(spec map[string]any) bool {
 	return len(containers) > 0
 }
 
-// toleratesOutage reports tolerations of both taints that the plugin adds them for.
+// toleratesOutage reports whether there are tolerations of both taints, for which the plugin adds them.
 func toleratesOutage(spec map[string]any) bool {
 	tolerations, _ := spec["tolerations"].([]any)
 	found := map[any]bool{}
@@ -113,17 +115,17 @@ func toleratesOutage(spec map[string]any) bool {
 	return found["node.kubernetes.io/not-ready"] && found["node.kubernetes.io/unreachable"]
 }
 
-// A Mention is what the expressions of a policy name that is not as on the server.
+// A Mention lists values in the expressions of a policy that may differ from those on a server.
 type Mention struct {
-	Plugins []*Plugin // that fill it in
+	Plugins []*Plugin // that set mentioned members
 	MadeUp  []*MadeUp
 	Managed bool // metadata.managedFields, which is not computed
 }
 
-// IsEmpty reports that nothing is named.
+// IsEmpty reports whether nothing is named.
 func (m Mention) IsEmpty() bool { return len(m.Plugins)+len(m.MadeUp) == 0 && !m.Managed }
 
-// Mentions returns what the text of expressions names.
+// Mentions searches the text of expressions.
 func Mentions(text string) (found Mention) {
 	for i := range plugins {
 		if plugins[i].mentions.MatchString(text) {

@@ -31,8 +31,8 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// Customs are the judges of custom resources, made when they are first asked for. The zero value is ready for use, by
-// many goroutines.
+// Customs are the judges of custom resources, made on demand. The zero value is ready for use, and safe for concurrent
+// use.
 type Customs struct{ byResource sync.Map }
 
 // CustomOf returns the judge of a custom resource; see [NewCustom].
@@ -59,8 +59,8 @@ type Custom struct {
 }
 
 // NewCustom returns the judge of a version of a CustomResourceDefinition of apiextensions.k8s.io/v1, as a JSON tree
-// (apiextensions-apiserver pkg/apiserver/customresource_handler.go v0.37.2). The error is about a schema that no server
-// would have stored.
+// (apiextensions-apiserver pkg/apiserver/customresource_handler.go v0.37.2). An error means that a server would not
+// have stored the schema.
 func NewCustom(definition map[string]any, version string) (*Custom, error) {
 	var crd apiextensionsv1.CustomResourceDefinition
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(definition, &crd); err != nil {
@@ -121,9 +121,8 @@ func propertyOf(props *apiextensions.JSONSchemaProps, name string) (apiextension
 	return of, ok
 }
 
-// Create returns what the server finds wrong with a new object, in its order
-// (apiextensions-apiserver pkg/registry/customresource/{strategy,validator}.go and apiserver
-// pkg/registry/rest/create.go v0.37.2).
+// Create returns the server's errors about a new object, in the server's order (apiextensions-apiserver
+// pkg/registry/customresource/{strategy,validator}.go and apiserver pkg/registry/rest/create.go v0.37.2).
 func (c *Custom) Create(ctx context.Context, object map[string]any) field.ErrorList {
 	errs := c.typeMeta(object)
 	if len(errs) == 0 {
@@ -140,8 +139,7 @@ func (c *Custom) Create(ctx context.Context, object map[string]any) field.ErrorL
 	return errs
 }
 
-// Update returns what the server finds wrong with an object that takes the place of another. What is as it was is
-// not judged again.
+// Update returns the server's errors about an object that replaces old. Unchanged parts are not judged again.
 func (c *Custom) Update(ctx context.Context, object, old map[string]any) field.ErrorList {
 	return c.update(ctx, object, old, false)
 }
@@ -176,7 +174,7 @@ func (c *Custom) update(ctx context.Context, object, old map[string]any, onlySta
 	return c.validations(ctx, errs, object, old, cel.WithRatcheting(correlated))
 }
 
-// statusSchema compares the status of an update with its schema.
+// statusSchema validates the status of an update against its schema.
 func (c *Custom) statusSchema(object, old map[string]any, correlated *common.CorrelatedObject) field.ErrorList {
 	status, ok := object["status"]
 	if !ok {
@@ -201,7 +199,7 @@ func (c *Custom) typeMeta(object map[string]any) field.ErrorList {
 	return errs
 }
 
-// metadata are the declarative rules of names; old is nil when the object is new.
+// metadata applies the declarative rules of names; old is nil for a new object.
 func (c *Custom) metadata(ctx context.Context, object, old map[string]any) field.ErrorList {
 	meta, errs := metaOf(object)
 	if len(errs) > 0 {
@@ -237,7 +235,7 @@ func metaOf(object map[string]any) (*metav1.ObjectMeta, field.ErrorList) {
 	return &meta, nil
 }
 
-// replicas are the rules of what the subresource scale shows; those of the spec only if asked for.
+// replicas applies the rules of the subresource scale; those of the spec only if requested.
 func (c *Custom) replicas(object map[string]any, spec bool) field.ErrorList {
 	if c.scale == nil {
 		return nil
@@ -270,8 +268,8 @@ func (c *Custom) replicas(object map[string]any, spec bool) field.ErrorList {
 
 func members(path string) []string { return strings.Split(strings.TrimPrefix(path, "."), ".") }
 
-// validations adds what the x-kubernetes-validations find, unless the object is not of a form that they can be asked
-// about.
+// validations adds the errors of the x-kubernetes-validations, unless they cannot be evaluated for an object of this
+// form.
 func (c *Custom) validations(ctx context.Context, errs field.ErrorList, object, old map[string]any,
 	options ...cel.Option) field.ErrorList {
 	if c.rules == nil {
@@ -285,7 +283,7 @@ func (c *Custom) validations(ctx context.Context, errs field.ErrorList, object, 
 				"invalid; correct the existing errors to complete validation"))
 		}
 	}
-	var before any // an untyped nil: there was none
+	var before any // an untyped nil: there is no old object
 	if old != nil {
 		before = old
 	}
@@ -293,7 +291,7 @@ func (c *Custom) validations(ctx context.Context, errs field.ErrorList, object, 
 	return append(errs, stable(found)...)
 }
 
-// stable puts errors that the server has in the random order of maps into one order.
+// stable sorts errors that the server returns in the random order of maps.
 func stable(errs field.ErrorList) field.ErrorList {
 	slices.SortStableFunc(errs, func(a, b *field.Error) int {
 		return cmp.Or(strings.Compare(a.Field, b.Field), strings.Compare(a.Detail, b.Detail))

@@ -2,7 +2,6 @@ package registry
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/operation"
@@ -17,12 +16,11 @@ import (
 	"github.com/celgate/celgate/internal/tree"
 )
 
-// A metaRule is what a kind asks of its metadata beyond what all kinds do.
+// A metaRule is a kind's rule for metadata, in addition to the common ones.
 type metaRule struct {
-	name  metavalidation.ValidateNameFunc // nil: what all kinds ask for
+	name  metavalidation.ValidateNameFunc // nil: the common rule
 	plain bool                            // finalizers may be any qualified names
-	long  bool                            // a declarative rule judges the name, in other words, and not generateName
-	limit int                             // of the bytes of the name; 0: that of the rule
+	long  bool                            // a declarative rule judges the name, with other messages, not generateName
 }
 
 var (
@@ -33,8 +31,8 @@ var (
 	free      = metaRule{name: func(string, bool) []string { return nil }}
 )
 
-// metaRules are the rules of built-in kinds (pkg/apis/*/validation/validation.go of v1.37.2). About the metadata of a
-// kind that is not here nothing is known: it may not be stored.
+// metaRules are the rules of built-in kinds (pkg/apis/*/validation/validation.go of v1.37.2). The metadata of a kind
+// that is missing here is not validated: the server may refuse it.
 var metaRules = map[apischema.GroupKind]metaRule{}
 
 func init() {
@@ -54,7 +52,7 @@ func init() {
 			"StatefulSet": label,
 		},
 		"autoscaling":         {"HorizontalPodAutoscaler": subdomain},
-		"batch":               {"CronJob": {name: metavalidation.NameIsDNSSubdomain, limit: 52}, "Job": subdomain},
+		"batch":               {"CronJob": subdomain, "Job": subdomain},
 		"certificates.k8s.io": {"CertificateSigningRequest": free},
 		"coordination.k8s.io": {"Lease": {name: metavalidation.NameIsDNSSubdomain, plain: true}},
 		"discovery.k8s.io":    {"EndpointSlice": subdomain},
@@ -85,7 +83,7 @@ func init() {
 	}
 }
 
-// withoutManagedFields returns an object without what the server writes itself.
+// withoutManagedFields returns an object without managedFields, which the server writes itself.
 func withoutManagedFields(object map[string]any) map[string]any {
 	o := tree.Object(object)
 	if metadata := o.Metadata(); metadata["managedFields"] != nil {
@@ -94,55 +92,45 @@ func withoutManagedFields(object map[string]any) map[string]any {
 	return object
 }
 
-// Create returns what the server finds wrong with the metadata of a new object of a built-in kind.
-func Create(kind apischema.GroupKind, object map[string]any, namespaced bool) field.ErrorList {
+// newMetadata returns the errors of the kind's rules about the metadata of a new object, and whether the common rules
+// cannot add any.
+func (b Builtin) newMetadata(object map[string]any) (errs field.ErrorList, done bool) {
 	path := field.NewPath("metadata")
 	metadata := tree.Object(object).Metadata()
-	if isPlain(metadata) && (metadata["namespace"] != nil) == namespaced {
-		return nil
+	if isPlain(metadata) && (metadata["namespace"] != nil) == b.Namespaced {
+		return nil, true
 	}
-	rule, known := metaRules[kind]
-	if !known {
-		return nil
+	rule, known := metaRules[b.Kind]
+	if !known || rule.name == nil {
+		return nil, !known
 	}
-	var errs field.ErrorList
-	if rule.name != nil {
-		meta, wrong := metaOf(object)
-		if len(wrong) > 0 {
-			return wrong
-		}
-		if rule.long {
-			errs = metavalidation.ValidateObjectMetaWithOpts(meta, namespaced, longName, path)
-		} else {
-			errs = metavalidation.ValidateObjectMeta(meta, namespaced, rule.name, path)
-		}
-		if !rule.plain {
-			errs = append(errs, finalizers(meta, path)...)
-		}
-		if rule.limit > 0 && len(meta.Name) > rule.limit {
-			errs = append(errs, field.Invalid(path.Child("name"), meta.Name,
-				fmt.Sprintf("must be no more than %d characters", rule.limit)))
-		}
+	meta, errs := metaOf(object)
+	if len(errs) > 0 {
+		return errs, true
 	}
-	if len(errs) == 0 {
-		errs = commonMetadata(object, namespaced)
+	if rule.long {
+		errs = metavalidation.ValidateObjectMetaWithOpts(meta, b.Namespaced, longName, path)
+	} else {
+		errs = metavalidation.ValidateObjectMeta(meta, b.Namespaced, rule.name, path)
 	}
-	return errs
+	if !rule.plain {
+		errs = append(errs, finalizers(meta, path)...)
+	}
+	return errs, false
 }
 
-// Update returns what the server finds wrong with the metadata of an object of a built-in kind that takes the place of
-// another.
-func Update(kind apischema.GroupKind, object, old map[string]any, namespaced bool) field.ErrorList {
+// updatedMetadata returns the errors about the metadata of an object that replaces old.
+func (b Builtin) updatedMetadata(object, old map[string]any) field.ErrorList {
 	metadata := tree.Object(object).Metadata()
 	before := tree.Object(old).Metadata()
-	if isPlain(metadata) && isUnchanged(metadata, before) && (metadata["namespace"] != nil) == namespaced {
+	if isPlain(metadata) && isUnchanged(metadata, before) && (metadata["namespace"] != nil) == b.Namespaced {
 		return nil
 	}
-	rule, known := metaRules[kind]
+	rule, known := metaRules[b.Kind]
 	if !known {
 		return nil
 	}
-	errs := commonMetadataUpdate(object, old, namespaced)
+	errs := commonMetadataUpdate(object, old, b.Namespaced)
 	if !rule.plain {
 		meta, wrong := metaOf(object)
 		if len(wrong) > 0 {
@@ -157,7 +145,7 @@ func longName(path *field.Path, name string) field.ErrorList {
 	return validate.LongName(context.Background(), operation.Operation{Type: operation.Create}, path, &name, nil)
 }
 
-// standardFinalizers need no domain.
+// standardFinalizers do not need a domain.
 var standardFinalizers = map[string]bool{
 	metav1.FinalizerOrphanDependents: true, metav1.FinalizerDeleteDependents: true, "kubernetes": true,
 }
@@ -173,15 +161,15 @@ func finalizers(meta *metav1.ObjectMeta, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// commonMetadata is what is wrong with the metadata of a new object of any kind
-// (apiserver pkg/registry/rest/create.go v0.37.2).
+// commonMetadata returns the common errors about the metadata of a new object (apiserver pkg/registry/rest/create.go
+// v0.37.2).
 func commonMetadata(object map[string]any, namespaced bool) field.ErrorList {
 	return metavalidation.ValidateObjectMetaAccessor(&unstructured.Unstructured{Object: withoutManagedFields(object)},
 		namespaced, pathSegment, field.NewPath("metadata"))
 }
 
-// commonMetadataUpdate is what is wrong with the metadata of an object that takes the place of another
-// (apiserver pkg/registry/rest/update.go v0.37.2).
+// commonMetadataUpdate returns the common errors about the metadata of an object that replaces old (apiserver
+// pkg/registry/rest/update.go v0.37.2).
 func commonMetadataUpdate(object, old map[string]any, namespaced bool) field.ErrorList {
 	return append(commonMetadata(object, namespaced), metavalidation.ValidateObjectMetaAccessorUpdate(
 		&unstructured.Unstructured{Object: withoutManagedFields(object)},

@@ -1,10 +1,10 @@
 package registry
 
-// isPlain reports metadata that surely breaks no rule of any kind, as almost all does: a short name of small letters,
-// digits and dashes, labels and annotations with plain keys, and nothing that refers to anything. Other metadata is for
+// isPlain reports whether metadata certainly satisfies the rules of all kinds, the usual case: a short name of small
+// letters, digits and dashes, labels and annotations with plain keys, and no references. Other metadata is validated by
 // the server's own functions, which take much longer.
 func isPlain(metadata map[string]any) bool {
-	const longestAnnotations = 128 << 10 // of the 256 KiB that are allowed
+	const longestAnnotations = 128 << 10 // of the limit of 256 KiB
 	size := 0
 	for member, value := range metadata {
 		switch member {
@@ -37,7 +37,7 @@ func isPlain(metadata map[string]any) bool {
 	return named && size < longestAnnotations
 }
 
-// isPlainName reports a name that every kind takes.
+// isPlainName reports whether a name is valid for every kind.
 func isPlainName(name string) bool {
 	if len(name) == 0 || len(name) > 52 || name[0] < 'a' || name[0] > 'z' || name[len(name)-1] == '-' {
 		return false
@@ -50,7 +50,8 @@ func isPlainName(name string) bool {
 	return true
 }
 
-// isPlainKey reports a qualified name whose prefix, if it has one, is of plain names with points between them.
+// isPlainKey reports whether a key is a qualified name whose prefix, if any, consists of plain names with dots between
+// them.
 func isPlainKey(key string) bool {
 	for i := range len(key) {
 		if key[i] != '/' {
@@ -70,7 +71,7 @@ func isPlainKey(key string) bool {
 	return isPlainWord(key)
 }
 
-// isPlainWord reports a text that may be the value of a label.
+// isPlainWord reports whether a text is a valid label value.
 func isPlainWord(text string) bool {
 	if len(text) == 0 || len(text) > 63 {
 		return false
@@ -87,7 +88,7 @@ func isPlainWord(text string) bool {
 	return true
 }
 
-// isUnchanged reports that an update leaves alone what updates may not change.
+// isUnchanged reports whether an update keeps the immutable metadata.
 func isUnchanged(metadata, old map[string]any) bool {
 	for _, member := range []string{"name", "namespace", "uid", "creationTimestamp", "deletionTimestamp",
 		"deletionGracePeriodSeconds"} {

@@ -1,0 +1,108 @@
+package quirks
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// A rewording is a message about refused objects that older minors word differently.
+type rewording struct {
+	since  string         // first minor with the newest wording
+	field  *regexp.Regexp // the refused field
+	detail *regexp.Regexp // the newest wording
+	was    string         // the older wording
+}
+
+// shared are the rewordings for objects of all kinds (k8s.io/apimachinery pkg/util/validation of each minor).
+var shared = []rewording{
+	{"1.35", regexp.MustCompile(``), regexp.MustCompile(`\b(must be no more than \d+) bytes`), "$1 characters"},
+}
+
+// rewordings are those for policies and bindings
+// (k8s.io/kubernetes pkg/apis/admissionregistration/validation/validation.go of each minor).
+var rewordings = []rewording{
+	{"1.37", regexp.MustCompile(`^spec\.validationActions$`), regexp.MustCompile(`^$`),
+		"at least one validation action is required"},
+	{"1.34", regexp.MustCompile(`^spec\.variables\[\d+\]\.name$`), regexp.MustCompile(`^must be a valid CEL`),
+		"name is not a valid CEL"},
+	{"1.34", regexp.MustCompile(`^spec\.validations\[\d+\]\.message$`), regexp.MustCompile(`^must (be|not)\b`),
+		"message must $1"},
+	{"1.31", regexp.MustCompile(`^spec\.paramRef$`),
+		regexp.MustCompile(`^(?:unable to .* and )?user (.*) does not have "(\w+)" permission .*$`),
+		`user $2 does not have "$1" permission on the object referenced by paramRef`},
+	{"1.32", regexp.MustCompile(``), regexp.MustCompile(`(must evaluate to .*) but got .*`), "$1"},
+}
+
+// misspelt matches a path of bindings that minors before 1.32 misspell.
+var misspelt = regexp.MustCompile(`^spec\.matchResources\b`)
+
+// Refusals returns the errors of a minor about an object, given the errors of the newest.
+func Refusals(minor string, errs field.ErrorList) field.ErrorList { return reword(minor, errs, shared) }
+
+// PolicyRefusals is [Refusals] for a native policy or binding.
+func PolicyRefusals(minor string, errs field.ErrorList) field.ErrorList {
+	said := reword(minor, errs, slices.Concat(shared, rewordings))
+	if IsBefore(minor, "1.32") {
+		for _, e := range said {
+			e.Field = misspelt.ReplaceAllString(e.Field, "spec.matchResouces")
+		}
+	}
+	return said
+}
+
+func reword(minor string, errs field.ErrorList, rules []rewording) field.ErrorList {
+	said := slices.Clone(errs)
+	for i, e := range errs {
+		older := *e
+		if IsBefore(minor, "1.34") {
+			older.BadValue = asGo(e.BadValue)
+		}
+		for _, r := range rules {
+			if IsBefore(minor, r.since) && r.field.MatchString(e.Field) {
+				older.Detail = r.detail.ReplaceAllString(older.Detail, r.was)
+			}
+		}
+		said[i] = &older
+	}
+	return said
+}
+
+// asGo is a refused value as minors before 1.34 write it: lists and maps not as JSON
+// (k8s.io/apimachinery pkg/util/validation/field/errors.go v0.33.13).
+func asGo(value any) any {
+	if value == nil {
+		return "null"
+	}
+	switch reflect.TypeOf(value).Kind() {
+	case reflect.Map, reflect.Slice:
+		return goSyntax{value}
+	}
+	return value
+}
+
+// goSyntax has no form in JSON, so that errors write it as Go does, with the types that the server validates.
+type goSyntax struct{ value any }
+
+func (g goSyntax) String() string {
+	return validated.ReplaceAllString(fmt.Sprintf("%#v", g.value), "admissionregistration.")
+}
+
+// validated are the packages in whose place the server has that of its internal types.
+var validated = regexp.MustCompile(`\b(policy|v1)\.`)
+
+// MarshalJSON returns an error.
+func (g goSyntax) MarshalJSON() ([]byte, error) { return nil, errors.ErrUnsupported }
+
+// NamespacesResource returns how a minor names the resource of namespaces in its error about one that does not exist
+// (k8s.io/client-go listers/core/v1/namespace.go v0.30.14).
+func NamespacesResource(minor string) string {
+	if IsBefore(minor, "1.32") {
+		return "namespace"
+	}
+	return "namespaces"
+}

@@ -1,0 +1,40 @@
+package quirks
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+func TestRefusals(t *testing.T) {
+	spec := field.NewPath("spec")
+	actions := field.Required(spec.Child("validationActions"), "")
+	name := field.Invalid(spec.Child("variables").Index(0).Child("name"), "a-b", "must be a valid CEL identifier")
+	message := field.Invalid(spec.Child("validations").Index(1).Child("message"), "a\nb", "must not contain line breaks")
+	output := field.Invalid(spec.Child("matchConditions").Index(0).Child("expression"), "1",
+		"must evaluate to bool but got int")
+	rule := field.Required(spec.Child("matchResources", "resourceRules").Index(0).Child("operations"), "")
+	long := field.Invalid(field.NewPath("metadata", "labels"), "a", "must be no more than 63 bytes")
+	for _, c := range []struct {
+		minor string
+		err   *field.Error
+		want  string
+	}{
+		{"1.35", long, "metadata.labels: Invalid value: \"a\": must be no more than 63 bytes"},
+		{"1.34", long, "metadata.labels: Invalid value: \"a\": must be no more than 63 characters"},
+		{"1.37", actions, "spec.validationActions: Required value"},
+		{"1.36", actions, "spec.validationActions: Required value: at least one validation action is required"},
+		{"1.34", name, `spec.variables[0].name: Invalid value: "a-b": must be a valid CEL identifier`},
+		{"1.33", name, `spec.variables[0].name: Invalid value: "a-b": name is not a valid CEL identifier`},
+		{"1.34", message, `spec.validations[1].message: Invalid value: "a\nb": must not contain line breaks`},
+		{"1.33", message, `spec.validations[1].message: Invalid value: "a\nb": message must not contain line breaks`},
+		{"1.32", output, `spec.matchConditions[0].expression: Invalid value: "1": must evaluate to bool but got int`},
+		{"1.31", output, `spec.matchConditions[0].expression: Invalid value: "1": must evaluate to bool`},
+		{"1.32", rule, "spec.matchResources.resourceRules[0].operations: Required value"},
+		{"1.31", rule, "spec.matchResouces.resourceRules[0].operations: Required value"},
+	} {
+		if got := PolicyRefusals(c.minor, field.ErrorList{c.err})[0].Error(); got != c.want {
+			t.Errorf("%s: %s, not %s", c.minor, got, c.want)
+		}
+	}
+}

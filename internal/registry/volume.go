@@ -1,0 +1,364 @@
+package registry
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// A volumeSource is a source of volumes, in the server's order, and the member that the server names if a volume has
+// two.
+type volumeSource struct {
+	member, named string
+	judge         func(*judge, *place)
+}
+
+var volumeSources []volumeSource
+
+func init() {
+	volumeSources = []volumeSource{
+		{"hostPath", "hostPath", (*judge).hostPath}, {"gitRepo", "gitRepo", nil},
+		{"gcePersistentDisk", "gcePersistentDisk", nil}, {"awsElasticBlockStore", "awsElasticBlockStore", nil},
+		{"secret", "secret", func(j *judge, p *place) { j.files(p, "secretName") }}, {"nfs", "nfs", (*judge).nfs},
+		{"iscsi", "iscsi", nil}, {"glusterfs", "glusterfs", nil}, {"flocker", "flocker", nil},
+		{"persistentVolumeClaim", "persistentVolumeClaim", func(j *judge, p *place) {
+			name := p.member("claimName")
+			j.needs(&name)
+		}},
+		{"rbd", "rbd", nil}, {"cinder", "cinder", nil}, {"cephfs", "cephFS", nil}, {"quobyte", "quobyte", nil},
+		{"downwardAPI", "downwarAPI", func(j *judge, p *place) {
+			mode, items := p.member("defaultMode"), p.member("items")
+			j.fileMode(&mode)
+			for i := range items.size() {
+				at := items.item(i)
+				j.downwardFile(p, &at)
+			}
+		}},
+		{"fc", "fc", nil}, {"flexVolume", "flexVolume", nil},
+		{"configMap", "configMap", func(j *judge, p *place) { j.files(p, "name") }}, {"azureFile", "azureFile", nil},
+		{"vsphereVolume", "vsphereVolume", nil}, {"photonPersistentDisk", "photonPersistentDisk", nil},
+		{"portworxVolume", "portworxVolume", nil}, {"azureDisk", "azureDisk", nil}, {"storageos", "storageos", nil},
+		{"projected", "projected", (*judge).projection}, {"scaleIO", "scaleIO", nil}, {"csi", "csi", (*judge).csi},
+		{"ephemeral", "ephemeral", (*judge).ephemeral},
+		{"image", "image", func(j *judge, p *place) {
+			policy := p.member("pullPolicy")
+			j.needsOneOf(&policy, "Always", "IfNotPresent", "Never")
+		}},
+	}
+}
+
+// volumes judges the volumes of a Pod and returns the valid ones by name.
+func (j *judge) volumes(list *place, podName string) map[string]map[string]any {
+	valid := make(map[string]map[string]any, list.size())
+	created := map[string]bool{}
+	for i := range list.size() {
+		at := list.item(i)
+		if name := at.member("name"); podName != "" && hasMember(&at, "ephemeral") {
+			created[podName+"-"+name.text()] = true
+		}
+	}
+	for i := range list.size() {
+		at := list.item(i)
+		name := at.member("name")
+		before := len(j.found)
+		j.volumeSource(&at, podName)
+		if j.needs(&name) {
+			j.dnsLabel(&name)
+		}
+		if valid[name.text()] != nil {
+			j.duplicate(&name, name.text())
+		}
+		if len(j.found) == before {
+			valid[name.text()], _ = at.value.(map[string]any)
+		}
+		claim := at.member("persistentVolumeClaim")
+		if claimName := claim.member("claimName"); claim.has() && created[claimName.text()] {
+			j.invalid(&claimName, claimName.text(),
+				"must not reference a PVC that gets created for an ephemeral volume")
+		}
+	}
+	return valid
+}
+
+func hasMember(p *place, name string) bool {
+	member := p.member(name)
+	return member.has()
+}
+
+func (j *judge) volumeSource(at *place, podName string) {
+	members, _ := at.value.(map[string]any)
+	sources := 0
+	if empty := at.member("emptyDir"); empty.has() {
+		sources++
+		limit := empty.member("sizeLimit")
+		if q := limit.quantity(); q.Sign() < 0 {
+			j.forbidden(&limit, "SizeLimit field must be a valid resource quantity")
+		}
+	}
+	for i := range volumeSources {
+		s := &volumeSources[i]
+		if members[s.member] == nil {
+			continue
+		}
+		source := at.member(s.member)
+		if sources++; sources > 1 {
+			source.name = s.named
+			j.forbidden(&source, "may not specify more than 1 volume type")
+			continue
+		}
+		if s.judge != nil {
+			s.judge(j, &source)
+		}
+		if name := at.member("name"); s.member == "ephemeral" && podName != "" && name.text() != "" {
+			claim := podName + "-" + name.text()
+			for _, message := range validation.IsDNS1123Subdomain(claim) {
+				j.invalid(&name, name.text(), fmt.Sprintf("PVC name %q: %v", claim, message))
+			}
+		}
+	}
+	if sources == 0 {
+		j.require(at, "must specify a volume type")
+	}
+}
+
+func (j *judge) hostPath(p *place) {
+	path, kind := p.member("path"), p.member("type")
+	if !j.needs(&path) {
+		return
+	}
+	j.withoutBacksteps(&path)
+	known := []string{"", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate",
+		"Socket"}
+	if kind.has() && !slices.Contains(known, kind.text()) {
+		j.unknown(&kind, kind.text(), known...)
+	}
+}
+
+func (j *judge) nfs(p *place) {
+	server, at := p.member("server"), p.member("path")
+	j.needs(&server)
+	j.needs(&at)
+	if !path.IsAbs(at.text()) {
+		j.invalid(&at, at.text(), "must be an absolute path")
+	}
+}
+
+// files judges a volume of the keys of a ConfigMap or Secret; member has its name.
+func (j *judge) files(p *place, member string) {
+	name, mode, items := p.member(member), p.member("defaultMode"), p.member("items")
+	j.needs(&name)
+	j.fileMode(&mode)
+	for i := range items.size() {
+		at := items.item(i)
+		j.keyToPath(&at)
+	}
+}
+
+func (j *judge) keyToPath(p *place) {
+	key, path, mode := p.member("key"), p.member("path"), p.member("mode")
+	j.needs(&key)
+	j.needs(&path)
+	j.localPath(&path)
+	j.fileMode(&mode)
+}
+
+// downwardFile judges a file with information about the Pod. The server's errors are about the volume, p.
+func (j *judge) downwardFile(p, file *place) {
+	of := *p
+	of.value = file.value
+	path, field, resource, mode := of.member("path"), of.member("fieldRef"), of.member("resourceFieldRef"),
+		of.member("mode")
+	j.needs(&path)
+	j.localPath(&path)
+	switch {
+	case field.has():
+		j.fieldRef(&field, volumeFields)
+		if resource.has() {
+			j.invalid(&of, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously")
+		}
+	case resource.has():
+		j.resourceFieldRef(&resource, true)
+	default:
+		j.require(&of, "one of fieldRef and resourceFieldRef is required")
+	}
+	j.fileMode(&mode)
+}
+
+func (j *judge) projection(p *place) {
+	mode, sources := p.member("defaultMode"), p.member("sources")
+	j.fileMode(&mode)
+	paths := map[string]bool{}
+	take := func(path, shown string) {
+		if path != "" && paths[path] {
+			j.invalid(p, shown, "conflicting duplicate paths")
+		}
+		paths[path] = true
+	}
+	for i := range sources.size() {
+		at := sources.item(i)
+		count := 0
+		for _, kind := range []string{"secret", "configMap"} {
+			source := at.member(kind)
+			if !source.has() {
+				continue
+			}
+			count++
+			name, items := source.member("name"), source.member("items")
+			j.needs(&name)
+			for k := range items.size() {
+				item := items.item(k)
+				j.keyToPath(&item)
+				path := item.member("path")
+				take(path.text(), name.text())
+			}
+		}
+		if source := at.member("downwardAPI"); source.has() {
+			count++
+			items := source.member("items")
+			for k := range items.size() {
+				item := items.item(k)
+				j.downwardFile(&source, &item)
+				path := item.member("path")
+				take(path.text(), path.text())
+			}
+		}
+		if source := at.member("serviceAccountToken"); source.has() {
+			count++
+			j.tokenFile(p, &source)
+		}
+		for _, kind := range []string{"clusterTrustBundle", "podCertificate"} {
+			if hasMember(&at, kind) {
+				count++
+			}
+		}
+		if count > 1 {
+			j.forbidden(&at, "may not specify more than 1 volume type per source")
+		}
+	}
+}
+
+func (j *judge) tokenFile(volume, p *place) {
+	expiry := p.member("expirationSeconds")
+	switch n := expiry.number(); {
+	case !expiry.has():
+		j.require(&expiry, "")
+	case n < 10*60:
+		j.invalid(&expiry, n, "may not specify a duration less than 10 minutes")
+	case n > 1<<32:
+		j.invalid(&expiry, n, "may not specify a duration larger than 2^32 seconds")
+	}
+	given, below := p.member("path"), volume.member("path")
+	below.value = given.value
+	if j.needs(&below) {
+		j.forgive("token path", func() { j.localPath(&below) })
+	}
+}
+
+func (j *judge) csi(p *place) {
+	driver, secret := p.member("driver"), p.member("nodePublishSecretRef")
+	j.driverName(&driver)
+	if secret.has() {
+		if name := secret.member("name"); j.needs(&name) {
+			at := p.member("name")
+			at.value = name.value
+			j.dnsSubdomain(&at)
+		}
+	}
+}
+
+func (j *judge) driverName(p *place) {
+	if !j.needs(p) {
+		return
+	}
+	if len(p.text()) > 63 {
+		j.tooLong(p, 63)
+	}
+	j.eachText(p, validation.IsDNS1123Subdomain(strings.ToLower(p.text())))
+}
+
+func (j *judge) ephemeral(p *place) {
+	template := p.member("volumeClaimTemplate")
+	if !template.has() {
+		j.require(&template, "")
+		return
+	}
+	metadata, spec := template.member("metadata"), template.member("spec")
+	annotations, labels := metadata.member("annotations"), metadata.member("labels")
+	j.annotations(&annotations)
+	j.labels(&labels)
+	j.claim(&spec)
+}
+
+// claim judges the spec of a PersistentVolumeClaim.
+func (j *judge) claim(spec *place) {
+	modes, selector := spec.member("accessModes"), spec.member("selector")
+	if modes.size() == 0 {
+		j.require(&modes, "at least 1 access mode is required")
+	}
+	j.forgive("selector of a claim", func() { j.labelSelector(&selector) })
+	known := []string{"ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"}
+	alone, others := false, false
+	for _, mode := range modes.texts() {
+		switch {
+		case !slices.Contains(known, mode):
+			j.unknown(&modes, mode, known...)
+		case mode == "ReadWriteOncePod":
+			alone = true
+		default:
+			others = true
+		}
+	}
+	if alone && others {
+		j.forbidden(&modes, "may not use ReadWriteOncePod with other access modes")
+	}
+	resources := spec.member("resources")
+	requests := resources.member("requests")
+	given, shown := requests.member("storage"), resources.key("storage")
+	if !given.has() {
+		j.require(&shown, "")
+	} else if q := given.quantity(); q.Sign() <= 0 {
+		j.invalid(&shown, q.String(), "must be greater than zero")
+	}
+	class, mode := spec.member("storageClassName"), spec.member("volumeMode")
+	if class.text() != "" {
+		j.dnsSubdomain(&class)
+	}
+	if mode.has() && mode.text() != "Block" && mode.text() != "Filesystem" {
+		j.unknown(&mode, mode.text(), "Block", "Filesystem")
+	}
+	source, ref := spec.member("dataSource"), spec.member("dataSourceRef")
+	j.dataSource(&source)
+	j.dataSource(&ref)
+	namespace := ref.member("namespace")
+	switch { // the server prints the path of the field instead of its value
+	case !source.has() || !ref.has():
+	case namespace.text() != "":
+		j.invalid(spec, struct{}{}, "may not be specified when dataSourceRef.namespace is specified")
+	case source.member("apiGroup").value != ref.member("apiGroup").value ||
+		source.member("kind").value != ref.member("kind").value ||
+		source.member("name").value != ref.member("name").value:
+		j.invalid(spec, struct{}{}, "must match dataSourceRef")
+	}
+	attributes := spec.member("volumeAttributesClassName")
+	if attributes.text() != "" {
+		j.dnsSubdomain(&attributes)
+	}
+}
+
+func (j *judge) dataSource(p *place) {
+	if !p.has() {
+		return
+	}
+	name, kind, group := p.member("name"), p.member("kind"), p.member("apiGroup")
+	j.needs(&name)
+	j.needs(&kind)
+	if group.text() == "" && kind.text() != "PersistentVolumeClaim" {
+		j.invalid(p, kind.text(), "must be 'PersistentVolumeClaim' when referencing the default apiGroup")
+	}
+	if group.text() != "" {
+		j.forgive("group of a data source", func() { j.dnsSubdomain(&group) })
+	}
+}
