@@ -7,15 +7,15 @@ build: ## bin/celgate, the command line, and bin/celgate-webhook, the program fo
 
 .PHONY: test
 test: ## the tests of the root module but for the slow ones, no server needed
-	$(GO) test -short -p 4 ./...
+	$(GO) test -short -p 4 -timeout 30m ./...
 
 .PHONY: test-long
 test-long: ## all tests of the root module
-	$(GO) test ./...
+	$(GO) test -timeout 30m ./...
 
 .PHONY: race
 race: ## the same with the race detector
-	$(GO) test -race ./...
+	$(GO) test -race -timeout 30m ./...
 
 .PHONY: lint
 lint: ## gofmt, go vet and the linters of .golangci.yml, in every module
@@ -48,21 +48,35 @@ vuln: ## known vulnerabilities in what the programs call, where their database c
 lowerings: ## what generated policies of the dialect answer beside their native forms, N (100000) answers; SEED draws them
 	$(GO) test ./internal/conformance -run TestGeneratedLowered -count=1 -v -timeout 1h -args -comparisons=$(or $(N),100000) $(if $(SEED),-seed=$(SEED))
 
+.PHONY: prove-agree
+prove-agree: ## what formulas of celgate prove say of expressions beside the engine, N (1000000) answers; SEED draws them
+	$(GO) test ./cmd/internal/prove -run 'TestAgreement$$' -count=1 -v -timeout 2h -args -comparisons=$(or $(N),1000000) $(if $(SEED),-seed=$(SEED))
+
+.PHONY: prove-edits
+prove-edits: ## edits validations of a folder, POLICIES=DIR, as mistakes do and asks celgate prove about both directions; prints what share of the validations is decided
+	$(GO) test ./cmd/internal/prove -run 'TestCoverage|TestEdits' -count=1 -v -timeout 2h -args \
+		-edited=$(abspath $(or $(POLICIES),examples)) -policies=$(abspath $(or $(POLICIES),examples))
+
 .PHONY: live-server
 live-server: ## a kube-apiserver 1.37, or KUBE=1.33, on loopback; prints its kubeconfig, ends with Ctrl-C; ARGS are flags of kube-apiserver
 	$(GO) -C conformance run ./cmd/server $(if $(KUBE),-minor $(KUBE)) $(if $(ARGS),-- $(ARGS))
 
 .PHONY: conformance
-conformance: ## builds and starts kube-apiserver and etcd, checks the whole corpus live
-	cd conformance && $(GO) test ./server && $(GO) run ./cmd/corpus -check
+conformance: ## builds and starts kube-apiserver and etcd, checks the whole corpus live; KUBE=1.36: what is recorded of that minor, KUBE=all: of every minor
+	cd conformance && $(GO) test ./server && $(GO) run ./cmd/corpus -check $(if $(KUBE),-minor $(KUBE))
 
 .PHONY: corpus-record
-corpus-record: ## records the cases whose names match RUN (all without) from the live server
-	$(GO) -C conformance run ./cmd/corpus -record $(if $(RUN),-run '$(RUN)')
+corpus-record: ## records the cases whose names match RUN (all without) from the live server, or from one of another minor, KUBE=1.36
+	$(GO) -C conformance run ./cmd/corpus -record $(if $(RUN),-run '$(RUN)') $(if $(KUBE),-minor $(KUBE))
 
 .PHONY: corpus-check
-corpus-check: ## compares the recorded cases with the live server
-	$(GO) -C conformance run ./cmd/corpus -check $(if $(RUN),-run '$(RUN)')
+corpus-check: ## compares the recorded cases with the live server, or with one of another minor, KUBE=1.36
+	$(GO) -C conformance run ./cmd/corpus -check $(if $(RUN),-run '$(RUN)') $(if $(KUBE),-minor $(KUBE))
+
+.PHONY: refusals
+refusals: ## what the registry refuses to store: custom resources beside the server's packages, N (100000) comparisons, and 3,000 objects of built-in kinds with a spoiled field on a live server; RECORD=1 keeps the shares of those
+	cd conformance && $(GO) test ./prepare -count=1 -run 'TestCustomRefusals|TestBuiltins' -objects=$$(($(or $(N),100000) / 15)) -timeout 1h -v
+	cd conformance && $(GO) test ./live -count=1 -run TestBuiltins -v -args -spoiled=3000 $(if $(SEED),-spoiled-seed=$(SEED)) $(if $(RECORD),-spoiled-record)
 
 .PHONY: oracles
 oracles: ## preparation, write-time rules and warnings, merge, conversion and RBAC against the server's own packages
@@ -73,6 +87,10 @@ oracles: ## preparation, write-time rules and warnings, merge, conversion and RB
 e2e: ## celgate-webhook and celgate beside a kube-apiserver: serve where its own admission policies are off, apply and migrate where they are on; KUBE=1.33 builds that one, for celgate-webhook
 	$(GO) -C conformance test ./serve -count=1 -timeout 1h $(if $(KUBE),-minor=$(KUBE))
 	$(if $(KUBE),,$(GO) -C conformance test ./live -count=1)
+
+.PHONY: recipes
+recipes: ## every request of the recipes' suites on a real kube-apiserver, beside what celgate says
+	$(GO) -C conformance test ./recipes -count=1 -timeout 1h
 
 .PHONY: controllers
 controllers: ## what the controllers of a real kube-controller-manager make of workloads, beside what celgate says; builds it the first time
@@ -95,6 +113,22 @@ siege: ## celgate serve in the memory of its Pod under known and generated hosti
 image: ## the container image of celgate-webhook, with ko and without a registry, as an OCI layout in bin/image; PLATFORMS=linux/amd64,linux/arm64 for more than this machine's
 	$(GO) -C tools run ./image $(if $(PLATFORMS),-platforms $(PLATFORMS))
 
+.PHONY: release-snapshot
+release-snapshot: ## the files of a release in bin/release, neither signed nor published; ARGS=-targets=linux_amd64 for some platforms, -twice to prove that a second build is the same
+	$(GO) -C tools run ./release $(ARGS)
+
+.PHONY: site
+site: ## the documentation as pages in bin/site, with the playground if it is built; fails on a dead link
+	$(GO) -C tools run ./site
+
+.PHONY: playground
+playground: ## the page with the engine as WebAssembly: static files in bin/playground; needs npm for its editor
+	$(GO) -C tools run ./playground
+
+.PHONY: browser
+browser: build ## the page in headless Chromium, beside the command line; needs bin/playground; ARGS=-pictures=DIR takes screenshots, -every asks about all examples
+	$(GO) -C conformance test ./browser -count=1 -timeout 30m -v -args $(ARGS)
+
 .PHONY: bench
 bench: ## speed beside the API server's own plugins
 	$(GO) -C bench run . $(ARGS)
@@ -104,8 +138,8 @@ bench-serve: ## celgate serve on loopback, beside handlers that only decode and 
 	$(GO) -C bench run ./serve $(ARGS)
 
 .PHONY: diff-fuzz
-diff-fuzz: ## random policies and objects for TIME, beside the server's own plugins and beside a live server for the share LIVE of the time; SEED repeats a run, RECORD=1 keeps its totals
-	$(GO) -C conformance run ./cmd/differ -time $(or $(TIME),1m) -live $(or $(LIVE),0.5) $(if $(SEED),-seed $(SEED)) \
+diff-fuzz: ## random policies and objects for TIME, beside the server's own plugins and beside a live server for the share LIVE of the time, or beside one of another minor alone, KUBE=1.33; SEED repeats a run, RECORD=1 keeps its totals
+	$(GO) -C conformance run ./cmd/differ -time $(or $(TIME),1m) -live $(or $(LIVE),0.5) $(if $(SEED),-seed $(SEED)) $(if $(KUBE),-minor $(KUBE)) \
 		$(if $(POLICIES),-policies $(POLICIES)) $(if $(ROUNDS),-rounds $(ROUNDS)) $(if $(RECORD),-record differ/totals.json)
 
 comma := ,

@@ -7,8 +7,8 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// Admit decides about a request as the API server's admission chain does: mutating policies, what the
-// registry does to the object in between, validating policies. The error is that of a context that ended.
+// Admit decides a request as the API server's admission chain does: mutating policies, the work of the registry,
+// validating policies. It returns an error only if the context ends.
 func (e *Engine) Admit(ctx context.Context, p *Prepared) (*Decision, error) {
 	if p.unasked != "" {
 		return skip(p), ctx.Err()
@@ -21,9 +21,14 @@ func (e *Engine) Admit(ctx context.Context, p *Prepared) (*Decision, error) {
 	if err != nil || !decision.Allowed {
 		return decision.send(p), err
 	}
+	e.leaveWebhooks(ctx, policy.PhaseMutation, &p.request, decision)
 	next := e.register(&p.request, decision.Object, sharesLabels)
 	if err = e.refusal(ctx, next); err == nil {
 		err = e.policyRefusal(ctx, next)
+	}
+	if err == nil {
+		e.leaveValidation(next, decision)
+		err = e.checkPlugins(ctx, next, decision)
 	}
 	if err != nil {
 		decision.refuse(err)
@@ -34,13 +39,17 @@ func (e *Engine) Admit(ctx context.Context, p *Prepared) (*Decision, error) {
 	if err != nil {
 		return nil, err
 	}
+	if validated.Allowed {
+		e.leaveWebhooks(ctx, policy.PhaseValidation, next, validated)
+		validated.leave(e.plugins.Quotas(ctx, toPlugins(next, next.Object))...)
+	}
 	for _, text := range e.advice(next, decision.Object) {
 		decision.warn(Warning{Text: text})
 	}
 	return decision.join(validated).send(p), nil
 }
 
-// Validate decides about a request with the validating policies alone.
+// Validate decides a request with the validating policies alone.
 func (e *Engine) Validate(ctx context.Context, p *Prepared) (*Decision, error) {
 	switch {
 	case p.unasked != "":
@@ -52,7 +61,7 @@ func (e *Engine) Validate(ctx context.Context, p *Prepared) (*Decision, error) {
 	return d.send(p), err
 }
 
-// validating is Validate; made is what the mutating policies are known to have changed.
+// validating is Validate; made are the known changes by the mutating policies.
 func (e *Engine) validating(ctx context.Context, req *Request, made []Change) (*Decision, error) {
 	known := e.index.entry(req)
 	if e.noneCanMatch(known, policy.PhaseValidation) {
@@ -66,7 +75,7 @@ func (e *Engine) validating(ctx context.Context, req *Request, made []Change) (*
 	return r.finish(), ctx.Err()
 }
 
-// Mutate changes the object of a request with the mutating policies alone.
+// Mutate decides a request with the mutating policies alone.
 func (e *Engine) Mutate(ctx context.Context, p *Prepared) (*Decision, error) {
 	d, _, err := e.mutating(ctx, p)
 	if d.Allowed {
@@ -76,8 +85,7 @@ func (e *Engine) Mutate(ctx context.Context, p *Prepared) (*Decision, error) {
 	return d.send(p), err
 }
 
-// mutating is Mutate with the object as it is before it is written; sharesLabels is what [prepare.Result] says about
-// it.
+// mutating is Mutate with the object before it is serialised; sharesLabels is that of [prepare.Result].
 func (e *Engine) mutating(ctx context.Context, p *Prepared) (d *Decision, sharesLabels bool, err error) {
 	req := &p.request
 	if p.refusal != nil {
@@ -85,17 +93,21 @@ func (e *Engine) mutating(ctx context.Context, p *Prepared) (d *Decision, shares
 	}
 	known := e.index.entry(req)
 	if e.noneCanMatch(known, policy.PhaseMutation) || req.Operation == Delete {
-		return newDecision(req), p.sharesLabels, ctx.Err()
+		d = newDecision(req)
+		d.leave(p.left...)
+		return d, p.sharesLabels, ctx.Err()
 	}
 	r := e.runMutation(ctx, p, known)
+	r.decision.leave(p.left...)
 	if err := r.mutate(); err != nil {
 		r.decision.refuse(err)
 	}
+	r.decision.fillFirst(p.filling)
 	sharesLabels = r.sharesLabels
 	return r.finish(), sharesLabels, ctx.Err()
 }
 
-// noneCanMatch reports that no policy of a phase can match a request, and tells listeners why.
+// noneCanMatch reports whether no policy of a phase can match a request, and reports the reasons to listeners.
 func (e *Engine) noneCanMatch(known *indexEntry, phase policy.Phase) bool {
 	if known.exempt {
 		if e.told != nil {
@@ -106,7 +118,7 @@ func (e *Engine) noneCanMatch(known *indexEntry, phase policy.Phase) bool {
 	return e.told == nil && len(known.candidates(phase).hooks) == 0
 }
 
-// skip returns the decision about a request that the server allows without asking a policy.
+// skip returns the decision about a request that the server allows without evaluating policies.
 func skip(p *Prepared) *Decision {
 	d := newDecision(&p.request)
 	d.addNote(Note{Message: p.unasked})

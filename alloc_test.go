@@ -16,7 +16,7 @@ func TestAllocations(t *testing.T) {
 		{"sidecar", benchPolicies(benchSidecar), 36},
 		{"pull policy", benchPolicies(benchPullPolicy), 39},
 		{"JSON patch", benchPolicies(benchJSONPatch), 40},
-		{"all four", benchPolicies(benchLabel, benchSidecar, benchPullPolicy, benchJSONPatch), 124},
+		{"all four", benchPolicies(benchLabel, benchSidecar, benchPullPolicy, benchJSONPatch), 125},
 		{"validation", benchValidation, 6},
 	} {
 		engine, req := prepared(t, c.policies)

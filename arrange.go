@@ -10,8 +10,7 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// An arrangement is the order of the policies in force. What it needs to know of their texts it finds out when it is
-// asked.
+// An arrangement is the order of the policies in force. It analyses their expressions on demand.
 type arrangement struct {
 	envs  *celenv.Set
 	hooks []*hook // in any order
@@ -44,7 +43,7 @@ func (a *arrangement) sequence() (*sequence.Order, error) {
 	return a.found, a.failed
 }
 
-// effectsOf returns what a mutating policy reads and writes.
+// effectsOf returns the fields that a mutating policy reads and writes.
 func (a *arrangement) effectsOf(p *policy.Policy) (*sequence.Effects, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -71,8 +70,8 @@ func (a *arrangement) effectsOf(p *policy.Policy) (*sequence.Effects, error) {
 	return found, nil
 }
 
-// arrange puts the hooks, sorted by name, into the order in which they run, and tells those of mutating policies of the
-// dialect what they read and write if they may run again. The error is a defect of this program.
+// arrange sorts the hooks, which are sorted by name, into the order in which they run, and sets the effects of mutating
+// policies of the dialect that may run again. An error is a defect of this program.
 func arrange(envs *celenv.Set, hooks []*hook) (*arrangement, error) {
 	a := &arrangement{envs: envs, hooks: slices.Clone(hooks)}
 	slices.SortStableFunc(hooks, func(a, b *hook) int { return a.turn() - b.turn() })

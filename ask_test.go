@@ -1,51 +1,63 @@
-package celgate
+package celgate_test
 
 import (
-	"slices"
+	"context"
+	"reflect"
+	"strings"
 	"testing"
 
-	"github.com/celgate/celgate/schema"
-	"github.com/celgate/celgate/schema/builtin"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/celgate/celgate"
 )
 
-// TestTargetOfScale takes the newest version of the resource that a subresource belongs to: v10 is newer than v2, and
-// that is the order in which versions are served.
-func TestTargetOfScale(t *testing.T) {
-	types, err := builtin.Registry("1.37")
-	if err != nil {
-		t.Fatal(err)
+// TestGoValues takes objects that programs write with Go's own types, wherever the engine is given one.
+func TestGoValues(t *testing.T) {
+	ctx := context.Background()
+	limit := map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": map[string]string{"name": "limit", "namespace": "default"}, "data": map[string]string{"max": "3"}}
+	engine := celgate.Must(celgate.New(nil, celgate.Options{Objects: []map[string]any{limit}}))
+	deployment := func(replicas any) map[string]any {
+		return map[string]any{"apiVersion": "apps/v1", "kind": "Deployment",
+			"metadata": map[string]any{"name": "web", "labels": map[string]string{"app": "web"}},
+			"spec": map[string]any{"replicas": replicas, "template": map[string]any{"spec": map[string]any{
+				"containers":    []map[string]any{{"name": "c", "image": "i", "args": []string{"a"}, "ports": []any{corev1.ContainerPort{ContainerPort: 80}}}},
+				"restartPolicy": corev1.RestartPolicyAlways}}}}
 	}
-	version := func(name string) map[string]any {
-		return map[string]any{
-			"name": name, "served": true, "storage": name == "v2",
-			"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object",
-				"x-kubernetes-preserve-unknown-fields": true}},
-			"subresources": map[string]any{"scale": map[string]any{"specReplicasPath": ".spec.replicas",
-				"statusReplicasPath": ".status.replicas"}},
+	tree := deployment(int64(3))
+	tree["metadata"].(map[string]any)["labels"] = map[string]any{"app": "web"}
+	tree["spec"].(map[string]any)["template"] = map[string]any{"spec": map[string]any{
+		"containers": []any{map[string]any{"name": "c", "image": "i", "args": []any{"a"},
+			"ports": []any{map[string]any{"containerPort": int64(80)}}}},
+		"restartPolicy": "Always"}}
+	want := celgate.Must(engine.RequestFor(ctx, tree, celgate.As{})).Request()
+	for _, replicas := range []any{3, int32(3), uint8(3)} {
+		got, err := engine.RequestFor(ctx, deployment(replicas), celgate.As{})
+		if err != nil || !reflect.DeepEqual(got.Request(), want) {
+			t.Errorf("%T: got %v, %v\nwant %v", replicas, got, err, want)
+		}
+		made := *want
+		made.Object = deployment(replicas)
+		if got, err = engine.Prepare(ctx, &made); err != nil || !reflect.DeepEqual(got.Request().Object, want.Object) {
+			t.Errorf("%T: Prepare: %v, %v", replicas, got, err)
 		}
 	}
-	types, err = types.WithCustomResources(map[string]any{
-		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-		"metadata": map[string]any{"name": "sets.example.com"},
-		"spec": map[string]any{
-			"group": "example.com", "scope": "Namespaced", "names": map[string]any{"kind": "Set", "plural": "sets"},
-			"versions": []any{version("v1beta1"), version("v2"), version("v10"), version("v1")},
-		},
-	})
-	if err != nil {
-		t.Fatal(err)
+	update, err := engine.RequestFor(ctx, limit, celgate.As{})
+	if err != nil || update.Request().Operation != celgate.Update {
+		t.Errorf("the object of the options was not found: %v, %v", update, err)
 	}
-	served := types.ServedVersions(schema.GroupKind{Group: "example.com", Kind: "Set"})
-	if want := []string{"v10", "v2", "v1", "v1beta1"}; !slices.Equal(served, want) {
-		t.Errorf("served are %q, want %q", served, want)
+
+	const path = "spec.replicas: chan int"
+	if _, err := engine.RequestFor(ctx, deployment(make(chan int)), celgate.As{}); err == nil ||
+		!strings.HasPrefix(err.Error(), path) {
+		t.Errorf("RequestFor: %v", err)
 	}
-	w := &Requester{Types: types}
-	to, _, err := w.Target(schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"},
-		"sets.example.com/scale")
-	if err != nil {
-		to, _, err = w.Target(schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}, "sets/scale")
+	if _, err := engine.Prepare(ctx, &celgate.Request{Object: deployment(make(chan int))}); err == nil ||
+		!strings.HasPrefix(err.Error(), "object: "+path) {
+		t.Errorf("Prepare: %v", err)
 	}
-	if err != nil || to.Version != "v10" {
-		t.Errorf("%v, %v", to.Resource, err)
+	if _, err := celgate.New(nil, celgate.Options{Objects: []map[string]any{limit, deployment(make(chan int))}}); err == nil ||
+		!strings.HasPrefix(err.Error(), "object 1: "+path) {
+		t.Errorf("New: %v", err)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// authorizerValues holds the authorizer variables of one request. Both are for the request's own user and
-// resource, whatever version a policy matched.
+// authorizerValues holds the authorizer variables of one request. Both are for the request's own user and resource,
+// even if a policy matched another version.
 type authorizerValues struct {
 	ctx            context.Context
 	request        *Request
@@ -25,7 +25,7 @@ type authorizerValues struct {
 	cached         *decisionCache
 }
 
-// decisions are those about the user of the request.
+// decisions returns the cache of decisions about the user of the request.
 func (a *authorizerValues) decisions() *decisionCache {
 	if a.cached == nil {
 		a.cached = &decisionCache{ctx: a.ctx, authorizer: a.cluster.Authorizer()}
@@ -33,13 +33,19 @@ func (a *authorizerValues) decisions() *decisionCache {
 	return a.cached
 }
 
-// userOf is the user of a request.
+// userOf returns the user of a request.
 func userOf(req *Request) *user.DefaultInfo {
-	return &user.DefaultInfo{Name: req.UserInfo.Username, UID: req.UserInfo.UID, Groups: req.UserInfo.Groups,
-		Extra: req.UserInfo.Extra}
+	u := &user.DefaultInfo{Name: req.UserInfo.Username, UID: req.UserInfo.UID, Groups: req.UserInfo.Groups}
+	if len(req.UserInfo.Extra) > 0 {
+		u.Extra = make(map[string][]string, len(req.UserInfo.Extra))
+		for key, values := range req.UserInfo.Extra {
+			u.Extra[key] = values
+		}
+	}
+	return u
 }
 
-// permits reports what the user of the request may do. An error is no permission, as for allowed() of CEL.
+// permits reports whether the user of the request has a permission. As in CEL's allowed(), an error counts as false.
 func (a *authorizerValues) permits(p policy.Permission) bool {
 	resource, subresource, _ := strings.Cut(p.Resource, "/")
 	decision, _, err := a.decisions().Authorize(a.ctx, authorizer.AttributesRecord{User: userOf(a.request),
@@ -48,7 +54,7 @@ func (a *authorizerValues) permits(p policy.Permission) bool {
 	return err == nil && decision == authorizer.DecisionAllow
 }
 
-// make makes both variables when one of them is first used: they share the decisions.
+// make makes both variables when one of them is first used: they share a cache.
 func (a *authorizerValues) make() {
 	r := a.request
 	who, cached := userOf(r), a.decisions()
@@ -92,7 +98,7 @@ func (r requestResource) GetResource() schema.GroupVersionResource { return r.ma
 
 func (r requestResource) GetSubresource() string { return r.made.SubResource }
 
-// A decisionCache asks about the same attributes once in a request, as the server does.
+// A decisionCache asks once for equal attributes in a request, like the server.
 type decisionCache struct {
 	ctx        context.Context // of the request
 	authorizer authorizer.UnconditionalAuthorizer
@@ -105,8 +111,8 @@ type authorized struct {
 	err      error
 }
 
-// Authorize answers from the cache or asks. A check ignores the context of the request, as on the server: one
-// that was begun is finished. None is begun when nobody waits for the answer any more.
+// Authorize answers from the cache or asks the authorizer. As on the server, a started check ignores the end of the
+// request's context, and none is started after it.
 func (c *decisionCache) Authorize(_ context.Context, attr authorizer.Attributes) (authorizer.Decision, string, error) {
 	fields, fieldsErr := attr.GetFieldSelector()
 	labels, labelsErr := attr.GetLabelSelector()

@@ -4,19 +4,19 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// A combination finds out whether a request satisfies a policy of which one binding is enough.
+// A combination determines whether a request satisfies a policy with combine: Any.
 type combination struct {
-	from      int              // where the violations of the policy begin
-	binding   *compiledBinding // that is evaluated
+	from      int              // index of the policy's first violation
+	binding   *compiledBinding // the present one
 	ran       bool             // for any param of the binding
 	failed    bool             // for any param of the binding, or it could not be evaluated
-	satisfied bool             // by a binding before
+	satisfied bool             // by an earlier binding
 }
 
-// begin begins a policy; the decision has the violations of those before.
+// begin begins a policy; the decision has the violations of the policies before.
 func (c *combination) begin(d *Decision) { *c = combination{from: len(d.Violations)} }
 
-// add takes note of an invocation of the policy.
+// add records an invocation of the policy.
 func (c *combination) add(b *compiledBinding, ran, failed bool) {
 	if b != c.binding {
 		c.next(b)
@@ -30,7 +30,7 @@ func (c *combination) next(b *compiledBinding) {
 	c.binding, c.ran, c.failed = b, false, false
 }
 
-// end takes the violations of a policy back if the request satisfies one of its bindings and that is enough.
+// end removes the violations of a policy if one satisfied binding suffices.
 func (c *combination) end(h *hook, d *Decision) {
 	if c.next(nil); c.satisfied && h.Combine == policy.CombineAny {
 		clear(d.Violations[c.from:])

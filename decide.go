@@ -12,9 +12,9 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// decide folds the violations of validating policies into the decision: failed validations by the actions of
-// their binding, errors of configuration and of audit annotations as denials. Only the first denial is the
-// answer, as in validating/dispatcher.go v0.37.2.
+// decide turns the violations of validating policies into the decision: failed validations by the actions of their
+// binding, errors of configuration and of audit annotations as denials. Only the first denial is the answer, as in
+// validating/dispatcher.go v0.37.2.
 func (d *Decision) decide(req *Request, known quirks.Set) {
 	var failures []auditedFailure
 	var denial *Violation
@@ -56,8 +56,8 @@ func (d *Decision) warnOf(v *Violation) {
 	d.warn(Warning{text, v})
 }
 
-// denialStatus is the server's answer. A denial of a value in a scope has a cause for each value that the validation
-// denies, and the texts of all of them in its message.
+// denialStatus returns the server's answer. The denial of a value in a scope has a cause for each value that the
+// validation denies, and all of their texts in its message.
 func denialStatus(req *Request, v *Violation, all []Violation) *metav1.Status {
 	texts := v.clientText()
 	var causes []metav1.StatusCause
@@ -67,7 +67,7 @@ func denialStatus(req *Request, v *Violation, all []Violation) *metav1.Status {
 			continue
 		}
 		if v.Reference != "" && w != v {
-			continue // how many there are, and where, is what the client is not to see
+			continue // the client must not see their number and places
 		}
 		if len(causes) > 0 {
 			texts += ", " + w.Message
@@ -93,7 +93,7 @@ func denialStatus(req *Request, v *Violation, all []Violation) *metav1.Status {
 	return &status
 }
 
-// denial is the text of a denial.
+// denial returns the text of a denial.
 func (v *Violation) denial(message string) string {
 	if v.Binding != "" {
 		return fmt.Sprintf("%s '%s' with binding '%s' denied request: %s", v.Kind, v.Policy, v.Binding, message)
@@ -101,7 +101,7 @@ func (v *Violation) denial(message string) string {
 	return fmt.Sprintf("%s '%s' denied request: %s", v.Kind, v.Policy, message)
 }
 
-// belongsTo reports that a violation is of a value in the scope of the one that is the answer, or that one itself.
+// belongsTo reports whether a violation is the answer, or concerns another value in the same scope.
 func (v *Violation) belongsTo(answer *Violation) bool {
 	return v == answer || answer.Scope != "" && v.Scope != "" && v.index == answer.index && v.Kind == answer.Kind &&
 		v.Policy == answer.Policy && v.Binding == answer.Binding && v.Param == answer.Param

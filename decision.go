@@ -16,44 +16,117 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// A Decision is the whole answer to a request. A denial is data: Admit returns an error only when the caller
+// A Decision is the answer to a request, with its reasons. A denial is data: Admit returns an error only if the caller
 // must act.
 type Decision struct {
 	Allowed bool
-	Status  *metav1.Status // how the server answers a denied request; nil when allowed
-	Denial  *Violation     // that Status is about, in Violations; nil if no policy denied
+	Mutated bool           // by a mutation
+	Status  *metav1.Status // the server's response to a denied request; nil when allowed
+	Denial  *Violation     // the violation behind Status, in Violations; nil if no policy denied
 
 	Warnings         []Warning // in the order in which the server sends them
 	AuditAnnotations map[string]string
 
-	Mutated bool           // a mutation changed Object
-	Changes []Change       // what each mutating policy did to it
-	DryRun  []Change       // what mutations of bindings without the action Apply would have done
+	Changes []Change       // the changes of each mutating policy to Object
 	Object  map[string]any // at the end of admission; nil on DELETE
 
-	// MutatedObject is the object as mutating policies left it, before the registry gave it a uid and the like; nil on
-	// DELETE, and if the request did not get that far.
+	// MutatedObject is the object after the mutating policies, before the registry sets its uid and other fields; nil
+	// on DELETE, and if the request was denied before.
 	MutatedObject map[string]any
 
-	Outcomes []Outcome // every expression's verdict that took part, in the order of evaluation
-	// what would be denied, warned about or audited, though the server reports only the first denial
+	Outcomes []Outcome // the verdicts of all evaluated expressions, in the order of evaluation
+	// all denials, warnings and audits, though the server reports only the first denial
 	Violations []Violation
-	Fights     []Fight  // between mutating policies of the dialect that do not come to rest
-	Notes      []Note   // where the answer depends on a defect of the server or on what is not simulated
-	Timings    []Timing // with [Options].Timed
-	Cost       int64    // CEL cost units of all that was evaluated, messages and audit annotations included
+	Notes      []Note // assumptions behind the answer: defects of the server, and parts that are not simulated
+	Cost       int64  // CEL cost units of all evaluations, including messages and audit annotations
 
-	Spendings   []Spending   // with [Options].Metered
-	Resolutions []Resolution // likewise, of each phase and pass those of a policy side by side
-
-	ran     []invocationKey // in the first pass, of mutating policies that may run again
-	would   []wouldMutate   // of bindings with mutationAction Audit
-	dialect []policy.Ref    // policies that took part and would not on an API server
+	rare *rare // nil for most decisions
 }
 
-// FirstPass returns the object as the first pass of the mutating policies left it, nil if none of them may run again.
+// A rare holds fields that most decisions do not need. They are separate to keep decisions small: in a large program
+// the garbage collector accounts for half of the cost of a request.
+type rare struct {
+	dryRun      []Change
+	fights      []Fight
+	timings     []Timing
+	spendings   []Spending
+	resolutions []Resolution
+
+	ran     []invocationKey // mutating policies of the first pass that may run again
+	would   []wouldMutate   // for bindings with mutationAction Audit
+	dialect []policy.Ref    // policies that took part, but would not on an API server
+
+	unchecked []string // parts of the server that were not simulated
+	fillings  []Change
+}
+
+var without rare
+
+// seldom returns the rare fields for reading.
+func (d *Decision) seldom() *rare {
+	if d.rare == nil {
+		return &without
+	}
+	return d.rare
+}
+
+// addRare returns the rare fields for writing.
+func (d *Decision) addRare() *rare {
+	if d.rare == nil {
+		d.rare = new(rare)
+	}
+	return d.rare
+}
+
+// DryRun returns the changes that mutations of bindings without the action Apply would have made.
+func (d *Decision) DryRun() []Change { return d.seldom().dryRun }
+
+// Fights returns the fights between mutating policies of the dialect.
+func (d *Decision) Fights() []Fight { return d.seldom().fights }
+
+// UncheckedParts returns the parts of the API server that concern the request and were not simulated, such as
+// "validation beyond metadata", in the order in which the server runs them. It is nil without [Options].Server.
+func (d *Decision) UncheckedParts() []string { return d.seldom().unchecked }
+
+// Fillings returns the changes of admission plugins in an object that policies changed, too: before their first pass,
+// and between that and the second. They have no policy.
+func (d *Decision) Fillings() []Change { return d.seldom().fillings }
+
+func (d *Decision) addFilling(f Change) {
+	more := d.addRare()
+	more.fillings = append(more.fillings, f)
+}
+
+// fillFirst records the change of plugins before all policies, if one of these changed the object.
+func (d *Decision) fillFirst(f Change) {
+	if d.Mutated && f.After != nil {
+		more := d.addRare()
+		more.fillings = slices.Insert(more.fillings, 0, f)
+	}
+}
+
+// leave records parts of the server that are not simulated, each once.
+func (d *Decision) leave(parts ...string) {
+	for _, part := range parts {
+		if more := d.addRare(); !slices.Contains(more.unchecked, part) {
+			more.unchecked = append(more.unchecked, part)
+		}
+	}
+}
+
+// Timings returns the time of each invocation, with [Options].Timed.
+func (d *Decision) Timings() []Timing { return d.seldom().timings }
+
+// Spendings returns the used parts of budgets, with [Options].Metered.
+func (d *Decision) Spendings() []Spending { return d.seldom().spendings }
+
+// Resolutions returns the numbers of evaluations of variables, with [Options].Metered: by phase and pass, those of a
+// policy side by side.
+func (d *Decision) Resolutions() []Resolution { return d.seldom().resolutions }
+
+// FirstPass returns the object after the first pass of the mutating policies; nil if none of them may run again.
 func (d *Decision) FirstPass() map[string]any {
-	if len(d.ran) == 0 {
+	if len(d.seldom().ran) == 0 {
 		return nil
 	}
 	for _, c := range d.Changes {
@@ -64,57 +137,67 @@ func (d *Decision) FirstPass() map[string]any {
 	return d.Object
 }
 
-// WithoutObjects returns what [Engine.Remutate] needs to know of the decision, without its objects.
-func (d *Decision) WithoutObjects() *Decision { return &Decision{ran: d.ran} }
+// WithoutObjects returns the parts of the decision that [Engine.Remutate] needs, without its objects.
+func (d *Decision) WithoutObjects() *Decision { return &Decision{rare: &rare{ran: d.seldom().ran}} }
 
-// The budgets of the API server, in CEL cost units.
+// Budgets of the API server, in CEL cost units.
 const (
-	// of the validations of one invocation with their messages, of its audit annotations, of one mutation
+	// for the validations of one invocation with their messages, for its audit annotations, for one mutation
 	Budget               = celenv.Budget
-	MatchConditionBudget = celenv.MatchBudget // of the match conditions of one invocation
+	MatchConditionBudget = celenv.MatchBudget // for the match conditions of one invocation
 )
 
-// A wouldMutate is one element of the annotation about what mutations change, or would.
+// A wouldMutate is one element of the annotation about changes that mutations would make.
 type wouldMutate struct {
 	Policy  string   `json:"policy"`
 	Binding string   `json:"binding"`
 	Param   string   `json:"param,omitempty"`
 	Applied bool     `json:"applied,omitempty"`
 	Paths   []string `json:"paths,omitempty"`
-	Message string   `json:"message,omitempty"` // of what fails
+	Message string   `json:"message,omitempty"` // of a failure
 }
 
 // A Verdict is the result of one expression in one invocation.
 type Verdict string
 
-// The verdicts.
+// Verdicts.
 const (
 	Admit  Verdict = "Admit"
 	Denied Verdict = "Deny"
 	Error  Verdict = "Error"
-	Skip   Verdict = "Skip" // a match condition that is false, or what did not run because of it
+	Skip   Verdict = "Skip" // not evaluated, because a match condition is false
 )
 
-// An Outcome is one expression's verdict in one invocation: one policy, binding and param.
+// An Outcome is the verdict of one expression in one invocation: one policy, binding and param.
 type Outcome struct {
 	Policy  string
 	Binding string
 	Param   string // "namespace/name" or "name", or [DefaultParam]; empty without a param
-	Field   string // the server's path of the expression, such as "spec.validations[0].expression"
 	Verdict Verdict
 	Message string // of a denial or an error
 	Err     error  // of an error, with a type: see [ExpressionError]
 	Cost    int64  // CEL cost units
 
-	// Scope is the path of the value that the expression was evaluated for, such as spec.containers[1]. It is empty for
-	// the object, and for all values of a scope that pass.
+	// Scope is the path of the value for which the expression was evaluated, such as spec.containers[1]. It is empty
+	// for the object, and for all values of a scope that pass.
 	Scope string
-
-	Validation string // the name of the validation; empty: it has none
 
 	Kind  policy.Kind
 	Phase policy.Phase
-	Expr  policy.Expr
+	Expr  *policy.Expr       // never nil; zero if the outcome is not about an expression
+	Rule  *policy.Validation // nil if the outcome is not about a validation
+}
+
+// Field returns the server's path of the expression, such as "spec.validations[0].expression"; empty if the outcome is
+// not about an expression.
+func (o *Outcome) Field() string { return o.Expr.Field }
+
+// Validation returns the name of the validation; empty if it does not have one.
+func (o *Outcome) Validation() string {
+	if o.Rule == nil {
+		return ""
+	}
+	return o.Rule.Name
 }
 
 // A Violation is one failed validation, or one error that failurePolicy Fail turns into a failure.
@@ -126,24 +209,24 @@ type Violation struct {
 	Param   string
 	Message string
 	Reason  metav1.StatusReason
-	Actions []policy.Action // what the binding does with it; an error in the configuration always denies
-	IsError bool            // an error, not a verdict
+	Actions []policy.Action // actions of the binding; an error in the configuration always denies
+	IsError bool            // not a verdict
 	Err     error           // of an error, with a type: see [ExpressionError]
 	Expr    policy.Expr     // zero when no single expression is to blame
-	Scope   string          // as of an [Outcome]
+	Scope   string          // that of the [Outcome]
 
-	Validation string // as of an [Outcome]
+	Validation string // the name of the validation; empty if it does not have one
 	Code       int32  // of a denial; 0: that of Reason
 
-	// Reference is what the client is told in place of Message, if the binding does not let it see that; else empty.
+	// Reference is the client's text in place of Message, if the binding hides that; else empty.
 	Reference string
 
-	tellsDryRun bool // in a dry run the client is warned of what is only audited
+	tellsDryRun bool // in a dry run the client is warned of a violation that is only audited
 
 	index int // among the policy's validations
 }
 
-// A Change is what one invocation of a mutating policy made of the object.
+// A Change is the effect of one invocation of a mutating policy on the object.
 type Change struct {
 	Kind    policy.Kind
 	Policy  string
@@ -153,22 +236,21 @@ type Change struct {
 	Before  map[string]any
 	After   map[string]any
 
-	// Mutations are the indexes of those that changed something, of a policy with several; nil for one with a single
-	// one.
+	// Mutations are the indexes of the mutations that changed the object; nil if the policy has only one mutation.
 	Mutations []int
 
-	// Names are those of Mutations, of the policy's one mutation if that is nil; nil if none of them has a name.
+	// Names are the names of Mutations, or of the only mutation of the policy; nil if they do not have names.
 	Names []string
 }
 
-// A Fight is between mutating policies that do not come to rest: each changes back what the other one has changed.
+// A Fight is a conflict of mutating policies that does not end: each reverts the change of the other.
 type Fight struct {
-	Policies []policy.Ref // the one that would change it again first; one alone if it undoes itself
+	Policies []policy.Ref // the one that would change it again first; a single one undoes itself
 	Path     string       // of the field
-	Values   []string     // that it had one after the other, as JSON
+	Values   []string     // its successive values, as JSON
 }
 
-// String says it in one line.
+// String describes the fight in one line.
 func (f Fight) String() string {
 	text := f.Policies[0].String() + " does not come to rest"
 	if len(f.Policies) > 1 {
@@ -177,7 +259,7 @@ func (f Fight) String() string {
 	return text + " over " + f.Path + ": " + strings.Join(f.Values, ", ")
 }
 
-// A Timing says how long one invocation took, and what it cost: one policy, binding and param.
+// A Timing is the duration and the cost of one invocation: one policy, binding and param.
 type Timing struct {
 	Kind    policy.Kind
 	Policy  string
@@ -187,15 +269,15 @@ type Timing struct {
 	Cost    int64 // CEL cost units
 }
 
-// The budgets of an invocation.
+// Budgets of an invocation.
 const (
 	OfMatchConditions  = "matchConditions"
 	OfValidations      = "validations" // with their messages
 	OfAuditAnnotations = "auditAnnotations"
-	OfMutation         = "mutation" // of each one
+	OfMutation         = "mutation" // of a single one
 )
 
-// A Spending says what one invocation, or one mutation of it, spent of a budget.
+// A Spending is the part of a budget that one invocation, or one mutation of it, used.
 type Spending struct {
 	Kind    policy.Kind
 	Phase   policy.Phase
@@ -203,24 +285,24 @@ type Spending struct {
 	Binding string
 	Param   string
 	Budget  string // such as [OfValidations]
-	Units   int64  // of CEL cost; more than Of: the budget has run out
-	Of      int64  // what the budget has
+	Units   int64  // used CEL cost units; more than Of: the budget was exceeded
+	Of      int64  // the budget
 }
 
-// A Resolution says how often a variable of a policy was evaluated, once for each time that its expressions were with
-// other values, if they asked for it.
+// A Resolution counts the evaluations of a variable of a policy: one for each set of inputs, if an expression uses the
+// variable.
 type Resolution struct {
 	Kind     policy.Kind
 	Policy   string
-	Variable string
+	Variable string // its name; LIBRARY.NAME for one of a library
 	Times    int
-	Failed   int // of these
+	Failed   int // failed ones of Count
 }
 
-// A Warning is what the server tells the client beside its answer.
+// A Warning is a warning that the server sends with its answer.
 type Warning struct {
 	Text      string     // as it is sent
-	Violation *Violation // that it is about, in the Violations of the decision; nil: the server itself warns
+	Violation *Violation // its cause, in the Violations of the decision; nil: the server's own warning
 }
 
 // WarningTexts returns the texts of the warnings.
@@ -235,11 +317,11 @@ func (d *Decision) WarningTexts() []string {
 	return texts
 }
 
-// A Note says that the answer holds a defect of the chosen server version or leaves something out.
+// A Note states that the answer reproduces a defect of the chosen server version, or that something is not simulated.
 type Note struct {
 	Message string
 	Quirk   *Quirk // the defect; nil: there is none
-	Topic   string // what the note is about, if whoever makes it tells notes apart
+	Topic   string // the subject, if the engine distinguishes it
 }
 
 func (d *Decision) note(id quirks.ID, policyName string) {
@@ -251,21 +333,22 @@ func (d *Decision) note(id quirks.ID, policyName string) {
 	d.addNote(Note{Quirk: quirk, Message: message})
 }
 
-// rememberPolicy remembers that a policy of the dialect took part.
+// rememberPolicy records that a policy of the dialect took part.
 func (d *Decision) rememberPolicy(p policy.Ref) {
-	if !slices.Contains(d.dialect, p) {
-		d.dialect = append(d.dialect, p)
+	if seen := d.addRare(); !slices.Contains(seen.dialect, p) {
+		seen.dialect = append(seen.dialect, p)
 	}
 }
 
-// noteDialect says which policies took part that an API server would ignore.
+// noteDialect notes the policies that an API server would ignore.
 func (d *Decision) noteDialect() {
-	if len(d.dialect) == 0 {
+	took := d.seldom().dialect
+	if len(took) == 0 {
 		return
 	}
-	slices.SortFunc(d.dialect, policy.Ref.Compare)
+	slices.SortFunc(took, policy.Ref.Compare)
 	var names, bound []string
-	for _, p := range d.dialect {
+	for _, p := range took {
 		if p.Kind == string(policy.Admission) {
 			names = append(names, p.Name)
 		} else {
@@ -313,13 +396,18 @@ func (d *Decision) join(next *Decision) *Decision {
 	}
 	d.Outcomes = append(d.Outcomes, next.Outcomes...)
 	d.Notes = append(d.Notes, next.Notes...)
-	for _, p := range next.dialect {
+	d.Cost += next.Cost
+	if next.rare == nil {
+		return d
+	}
+	for _, p := range next.rare.dialect {
 		d.rememberPolicy(p)
 	}
-	d.Timings = append(d.Timings, next.Timings...)
-	d.Cost += next.Cost
-	d.Spendings = append(d.Spendings, next.Spendings...)
-	d.Resolutions = append(d.Resolutions, next.Resolutions...)
+	all := d.addRare()
+	all.timings = append(all.timings, next.rare.timings...)
+	all.spendings = append(all.spendings, next.rare.spendings...)
+	all.resolutions = append(all.resolutions, next.rare.resolutions...)
+	d.leave(next.rare.unchecked...)
 	return d
 }
 
@@ -345,12 +433,15 @@ func (d *Decision) annotate(key, value string) {
 	d.AuditAnnotations[key] = value
 }
 
-// refuse ends the request with the server's status for err.
-func (d *Decision) refuse(err error) {
+// refuse ends the request with the server's response for err.
+func (d *Decision) refuse(err error) { d.Allowed, d.Status = false, statusOf(err) }
+
+// statusOf returns the server's response for err.
+func statusOf(err error) *metav1.Status {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		status = apierrors.NewInternalError(err)
 	}
 	s := status.Status()
-	d.Allowed, d.Status = false, &s
+	return &s
 }

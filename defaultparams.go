@@ -18,8 +18,8 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// defaultParams returns the default params of a policy as the server would hold them if they were stored, but for a
-// name. Where it would not store them, or not all of them, there are errors.
+// defaultParams returns the default params of a policy as the server would hold them if they were stored, except for
+// their name, or the errors with which it would refuse them.
 func (e *Engine) defaultParams(p *policy.Policy, resource *schema.Resource) (map[string]any, field.ErrorList) {
 	path := field.NewPath("spec", "defaultParams")
 	req := &Request{Kind: resource.GroupVersionKind(), Resource: resource.GroupVersionResource, Operation: Create,
@@ -57,7 +57,7 @@ func (e *Engine) defaultParams(p *policy.Policy, resource *schema.Resource) (map
 	return held.WithMetadata(held.Metadata().Without("name", "namespace")), errs
 }
 
-// decodingText is what an error of the server about an object that it cannot decode says of the object.
+// decodingText returns the part of a server's decoding error that concerns the object.
 func decodingText(err error) string {
 	var status *apierrors.StatusError
 	if !errors.As(err, &status) {
@@ -71,8 +71,8 @@ func decodingText(err error) string {
 	return status.ErrStatus.Message
 }
 
-// defaultParamErrors returns what is wrong with the default params of a policy by what is known of their kind. Those
-// that it had may stay.
+// defaultParamErrors returns the errors about the default params of a policy against the schema of their kind, if
+// known. An UPDATE may keep those of the old policy.
 func (e *Engine) defaultParamErrors(w compile.Written) field.ErrorList {
 	p := w.Policy
 	if p.DefaultParams == nil || w.OldPolicy != nil && reflect.DeepEqual(w.OldPolicy.ParamKind, p.ParamKind) &&
@@ -81,7 +81,7 @@ func (e *Engine) defaultParamErrors(w compile.Written) field.ErrorList {
 	}
 	resource := e.types.ResourceFor(apischema.FromAPIVersionAndKind(p.ParamKind.APIVersion, p.ParamKind.Kind))
 	if resource == nil {
-		return nil // as on the server, which takes a paramKind that it does not know
+		return nil // as on the server, which accepts an unknown paramKind
 	}
 	_, errs := e.defaultParams(p, resource)
 	return errs

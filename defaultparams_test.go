@@ -91,14 +91,7 @@ func create(t *testing.T, engine *celgate.Engine, kind string) *celgate.Decision
 			"accessModes": []any{"ReadWriteOnce"}, "hostPath": map[string]any{"path": "/x"}}
 	}
 	prepared, err := engine.RequestFor(t.Context(), object, celgate.As{Namespace: "team"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := engine.Admit(t.Context(), prepared)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return admitPrepared(t, engine, prepared, err)
 }
 
 const stored = `
@@ -157,7 +150,7 @@ func TestDefaultParamsRefused(t *testing.T) {
 		`defaultParams: {spec: {min: 4, max: 3}}`:                       "spec.defaultParams.spec: Invalid value: max is below min",
 		`defaultParams: {spec: {}}`:                                     "spec.defaultParams.spec.max: Required value",
 		`defaultParams: {spec: {max: 5, maxx: 6}}`:                      `spec.defaultParams: Invalid value: unknown field "spec.maxx"`,
-		`defaultParams: {kind: Limits, spec: {max: 5}}`:                 "spec.defaultParams.kind: Invalid value: \"Limits\": the paramKind has Limit",
+		`defaultParams: {kind: Limits, spec: {max: 5}}`:                 "spec.defaultParams.kind: Invalid value: \"Limits\": must be that of paramKind: Limit",
 		`defaultParams: {metadata: {name: a}, spec: {max: 5}}`:          "spec.defaultParams.metadata.name: Forbidden",
 		`defaultParams: {metadata: {labels: {"-": b}}, spec: {max: 5}}`: "spec.defaultParams.metadata.labels",
 		`paramMerge: Merge`:                                             "spec.paramMerge: Forbidden: the policy has no defaultParams",

@@ -18,16 +18,16 @@ var (
 	systemPriorities   = map[string]bool{"system-node-critical": true, "system-cluster-critical": true}
 )
 
-// A deletion is a DELETE of one object, with the options of its client.
+// A deletion is a DELETE of one object, with the options of the client.
 type deletion struct {
 	*Request
 	options *metav1.DeleteOptions
 }
 
-// refusal returns the registry's answer to a deletion that it refuses before any policy is asked: of a priority class
-// of the system (Delete in pkg/registry/scheduling/priorityclass/storage/storage.go v1.37.2) and of an object other
-// than the one that the preconditions describe (rest.BeforeDelete in k8s.io/apiserver v0.37.2, and what namespaces and
-// definitions have in its place). A uid or resourceVersion that the stored object does not say is not compared.
+// refusal returns the registry's answer to a deletion that it refuses before policies are evaluated: of a system
+// priority class (Delete in pkg/registry/scheduling/priorityclass/storage/storage.go v1.37.2), and of an object that
+// differs from the preconditions (rest.BeforeDelete in k8s.io/apiserver v0.37.2, and the equivalents for namespaces and
+// definitions). A uid or resourceVersion that the stored object lacks is not compared.
 func (d *deletion) refusal(stored map[string]any) error {
 	if resource := d.Resource.GroupResource(); resource == priorityClasses && systemPriorities[d.Name] {
 		return apierrors.NewForbidden(resource, d.Name,
@@ -58,9 +58,9 @@ func (d *deletion) conflict(what, sent, stored, happened string) error {
 			"The object might have been %[4]s", what, sent, stored, happened))
 }
 
-// isPending reports that the object is being deleted already and the deletion changes nothing about that, so that no
-// policy is asked: a Pod with no shorter time to end (rest.BeforeDelete), a namespace that is not empty yet (Delete in
-// pkg/registry/core/namespace/storage/storage.go).
+// isPending reports whether the object is being deleted already and the deletion does not change that, so that policies
+// are not evaluated: a Pod without a shorter grace period (rest.BeforeDelete), a namespace that is not empty yet
+// (Delete in pkg/registry/core/namespace/storage/storage.go).
 func (d *deletion) isPending(stored map[string]any) bool {
 	metadata := tree.Object(stored).Metadata()
 	if metadata["deletionTimestamp"] == nil {
@@ -76,7 +76,7 @@ func (d *deletion) isPending(stored map[string]any) bool {
 	return false
 }
 
-// seconds is a grace period as the server takes it.
+// seconds returns the grace period that the server uses.
 func seconds(period int64) int64 {
 	if period < 0 {
 		return 1

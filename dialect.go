@@ -11,7 +11,7 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// mutationValues are those for the expressions of the mutations of one invocation.
+// mutationValues returns the inputs of expressions of the mutations of one invocation.
 func (r *run) mutationValues(in *invocation, v *versioned) eval.Inputs {
 	inputs := r.values(in, v)
 	inputs.Namespace = &r.namespaces[whole]
@@ -26,7 +26,7 @@ func (r *run) mutationValues(in *invocation, v *versioned) eval.Inputs {
 	return inputs
 }
 
-// condition evaluates the condition of a mutation of the dialect, which is made if that holds.
+// condition evaluates the condition of a mutation of the dialect.
 func (r *run) condition(in *invocation, index int, v *versioned) eval.Outcome {
 	o := eval.Condition(r.ctx, in.hook.Program, index, r.mutationValues(in, v))
 	if o.Verdict == eval.Error {
@@ -35,7 +35,7 @@ func (r *run) condition(in *invocation, index int, v *versioned) eval.Outcome {
 	return o
 }
 
-// reword gives an error or a denial the text that its author wrote.
+// reword replaces the message of an error or a denial by the author's.
 func (r *run) reword(in *invocation, index int, v *versioned, o *eval.Outcome) {
 	inputs := r.mutationValues(in, v)
 	var item *eval.ItemError
@@ -60,7 +60,7 @@ func (r *run) reword(in *invocation, index int, v *versioned, o *eval.Outcome) {
 	}
 }
 
-// applyJSONMergePatch returns the object with a JSON merge patch. Unlike after a JSON patch of the server, an object
+// applyJSONMergePatch returns the object with a JSON merge patch. Unlike after a JSON patch on the server, an object
 // that cannot be decoded is an error of the policy.
 func (r *run) applyJSONMergePatch(v *versioned, patch map[string]any) (map[string]any, error) {
 	patched, err := v.normal.CheckPatched(mergepatch.Apply(v.object, patch), v.object, r.engine.types, v.kind)
@@ -70,7 +70,8 @@ func (r *run) applyJSONMergePatch(v *versioned, patch map[string]any) (map[strin
 	return patched, nil
 }
 
-// patchItems returns what a mutation with a scope makes of an object; nil if the outcome, which it fills, says it all.
+// patchItems returns the object with the changes of a mutation with a scope; nil if the outcome, which it sets, is
+// complete.
 func (r *run) patchItems(in *invocation, index int, v *versioned, outcome *eval.Outcome,
 	told *explain.Mutation) map[string]any {
 	failed := func(err error) map[string]any {
@@ -115,8 +116,8 @@ func (r *run) patchItems(in *invocation, index int, v *versioned, outcome *eval.
 	return patched
 }
 
-// recordCondition records that the condition of a mutation with several values held, or was false, for some of them.
-// What it took is a part of what the mutation did.
+// recordCondition records that the condition of a mutation with several values was true, or false, for some of them.
+// Its cost is part of that of the mutation.
 func (r *run) recordCondition(in *invocation, index int, held, fails bool) {
 	e := in.hook.Conditions[index]
 	if e == nil || in.trial {
@@ -130,7 +131,7 @@ func (r *run) recordCondition(in *invocation, index int, held, fails bool) {
 	}
 }
 
-// itemTrees are the patches of the values of a scope, by their paths.
+// itemTrees returns the patches of the values of a scope, by path.
 func itemTrees(changes []eval.ItemChange) map[string]any {
 	all := map[string]any{}
 	for _, c := range changes {
@@ -139,7 +140,7 @@ func itemTrees(changes []eval.ItemChange) map[string]any {
 	return all
 }
 
-// verdictOf returns the outcome of a mutation that has come to a verdict in place of a patch, and whether it has.
+// verdictOf returns the outcome of a mutation whose value is a verdict and not a patch, and whether it is.
 func verdictOf(err error, o eval.Outcome) (eval.Outcome, bool) {
 	switch {
 	case errors.Is(err, eval.ErrUnchanged):

@@ -62,6 +62,12 @@ func admitObject(t *testing.T, engine *celgate.Engine, resource string, object m
 		Resource:  schema.GroupVersionResource{Version: "v1", Resource: resource},
 		Operation: celgate.Create, Namespace: "default", Name: name, Object: object,
 	})
+	return admitPrepared(t, engine, prepared, err)
+}
+
+// admitPrepared decides about a request, unless it could not be prepared.
+func admitPrepared(t *testing.T, engine *celgate.Engine, prepared *celgate.Prepared, err error) *celgate.Decision {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,9 +175,9 @@ func TestMutationsOfDialect(t *testing.T) {
 		"merge patch that denies":       {never + merges("false"), "{a: b}", "422 Invalid: policy 'p' with binding 'p' denied request: failed expression: false"},
 		"merge patch that is no object": {never + merges("dyn([1])"), "{a: b}",
 			"403 Invalid: policy 'p' with binding 'p' denied request: a JSON merge patch is a map or an Object, not list(dyn)"},
-		"merge patch that cannot be decoded": {never + merges("{\"data\": {\"x\": {\"y\": 1}}}"), "{a: b}",
+		"merge patch that cannot be decoded": {never + merges("{\"data\": {\"x\": [dyn({\"y\": 1})][0]}}"), "{a: b}",
 			"403 Invalid: policy 'p' with binding 'p' denied request: JSON merge patch: json: cannot unmarshal object into Go struct field ConfigMap.data of type string"},
-		"merge patch that cannot be decoded, ignored": {"  failurePolicy: Ignore\n" + never + merges("{\"data\": {\"x\": {\"y\": 1}}}"),
+		"merge patch that cannot be decoded, ignored": {"  failurePolicy: Ignore\n" + never + merges("{\"data\": {\"x\": [dyn({\"y\": 1})][0]}}"),
 			"{a: b}", "map[a:b]"},
 		"nothing to run again": {"  reinvocationPolicy: IfNeeded\n  mutations:\n  - reinvocationPolicy: Never\n    " +
 			gives("Object{data: {\"n\": object.data.?n.orValue(\"\") + \"x\"}}"), "{a: b}", "map[a:b n:x]"},

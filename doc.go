@@ -13,8 +13,8 @@
 //
 // [New] compiles a set to an [Engine], which is immutable and safe for concurrent use. [Options] select the Kubernetes
 // minor and the [Cluster]; zero Options mean an empty cluster of the newest minor. Policies and bindings that the
-// server would refuse to store are excluded and listed in [Engine.Rejections], with the server's answer. [Live]
-// replaces one engine with the next.
+// server would refuse to store are excluded and listed in [Engine.Rejections], with the server's answer. A
+// server keeps the engine in force in an atomic.Pointer, and replaces it.
 //
 // # Prepare
 //
@@ -22,7 +22,8 @@
 // [Request] as written and a [Prepared] request are two types, and an engine accepts only the second.
 //
 //   - [Engine.RequestFor] makes one from an object, a user and an operation ([As]).
-//   - [Engine.Prepare] makes one from an existing Request, for example from a [Requester].
+//   - [Engine.Prepare] makes one from an existing Request, for example from [NewRequest] or
+//     [NewRequestFromReview].
 //   - [FromReview] takes the request of an AdmissionReview, which the server has prepared.
 //
 // # Match, evaluate, patch, decide
@@ -40,8 +41,10 @@
 // # Explain
 //
 // [Engine.Explain] makes one decision, optionally with another order of the mutating policies, and reports every step
-// as an [explain.Event], with the result of each branch of an expression.
+// as an [explain.Event], with the result of each branch of an expression. [Engine.Turns] returns the order in which
+// mutating policies run, and why.
 //
-// Objects are JSON trees: map[string]any, []any, string, int64, float64, bool and nil. They are never changed, and
-// results share what did not change.
+// Objects are JSON trees: map[string]any, []any, string, int64, float64, bool and nil. They never change, and results
+// share their unchanged parts. [Engine.RequestFor], [Engine.Prepare] and [Options].Objects also accept other Go values
+// in objects, such as int, []string and the types of k8s.io/api, and convert them.
 package celgate

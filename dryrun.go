@@ -11,10 +11,10 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// wouldMutateAnnotation has what mutations of bindings with mutationAction Audit change, or would, and what fails.
+// wouldMutateAnnotation lists changes and failures of mutations of bindings with mutationAction Audit, applied or not.
 const wouldMutateAnnotation = "would_mutate"
 
-// tellChange tells by warning and annotation what an invocation makes of the object, as its binding says.
+// tellChange reports the changes of an invocation by warning and annotation, as the binding requires.
 func (r *run) tellChange(in *invocation, before, after map[string]any) {
 	actions := in.binding.MutationActions
 	if !slices.Contains(actions, policy.Warn) && !slices.Contains(actions, policy.Audit) {
@@ -29,7 +29,7 @@ func (r *run) tellChange(in *invocation, before, after map[string]any) {
 		Applied: !in.binding.DryRun(), Paths: paths}, does+" "+strings.Join(paths, ", "))
 }
 
-// tellFailure tells of a failure in a mutation that is not applied, which denies nothing.
+// tellFailure reports a failure of a mutation that is not applied, and therefore does not deny.
 func (r *run) tellFailure(f *policyError) {
 	all := f.hook.bindings
 	if f.binding != nil {
@@ -42,7 +42,7 @@ func (r *run) tellFailure(f *policyError) {
 	for _, b := range all {
 		told := f.message
 		if b.Visibility.Violations == policy.AdminSees {
-			told = "not for the client to see"
+			told = "the reason is hidden from the client"
 		}
 		r.tellMutations(b, wouldMutate{Policy: f.hook.Name, Binding: b.Name, Param: f.param, Message: f.message},
 			does+told)
@@ -56,17 +56,18 @@ func (r *run) tellMutations(b *compiledBinding, would wouldMutate, what string) 
 			would.Binding, what)})
 	}
 	if slices.Contains(b.MutationActions, policy.Audit) {
-		r.decision.would = append(r.decision.would, would)
-		if text, err := json.Marshal(r.decision.would); err == nil {
+		more := r.decision.addRare()
+		more.would = append(more.would, would)
+		if text, err := json.Marshal(more.would); err == nil {
 			r.decision.annotate(wouldMutateAnnotation, string(text))
 		}
 	}
 }
 
-// maxPathsTold bounds what is told of one change.
+// maxPathsTold bounds the paths reported for one change.
 const maxPathsTold = 20
 
-// changedPaths are the members that differ, each once, in their order.
+// changedPaths returns the paths that differ, each once, in their order.
 func changedPaths(hunks []rewrite.Hunk) []string {
 	var paths []string
 	for _, h := range hunks {
@@ -75,7 +76,7 @@ func changedPaths(hunks []rewrite.Hunk) []string {
 			member, _, isMember := strings.Cut(line[min(2, len(line)):], ":")
 			switch {
 			case strings.HasPrefix(member, " "):
-				continue // below the member of a line before
+				continue // below the path of an earlier line
 			case isMember && !strings.ContainsAny(member, " -"):
 				path = strings.TrimPrefix(path+"."+member, ".")
 			}

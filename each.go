@@ -8,7 +8,7 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// makeMutation makes a mutation, once or for each item of its list; see [run.mutateOne]. Either all items count or
+// makeMutation applies a mutation, once or for each item of its list; see [run.mutateOne]. Either all items count or
 // none.
 func (r *run) makeMutation(in *invocation, index int, v *versioned, told *explain.Mutation) (eval.Outcome, error) {
 	if in.hook.Kind != policy.Admission || in.hook.Lists[index] == nil {
@@ -52,7 +52,7 @@ func (r *run) makeMutation(in *invocation, index int, v *versioned, told *explai
 	return outcome, nil
 }
 
-// makeItem makes a mutation for one item, if its condition holds.
+// makeItem applies a mutation for one item, if its condition holds.
 func (r *run) makeItem(in *invocation, index int, v *versioned, told *explain.Mutation) (eval.Outcome, error) {
 	cost := int64(0)
 	if in.hook.Conditions[index] != nil && in.hook.Policy.Mutations[index].Scope.IsZero() {

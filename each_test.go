@@ -34,7 +34,7 @@ func TestForEach(t *testing.T) {
 		"a variable": {"  variables: [{name: l, expression: 'object.data.l.split(\",\")'}]\n" + each(`variables.l`, "", put), "map[a:a b:b l:a,b]"},
 		"null":       {each(`object.data.l.split(",")`, "", `x == "a" ? null : `+put), "map[b:b l:a,b]"},
 		"no list": {each(`dyn(object.data.l)`, "", put),
-			failed + "forEach gave no list, but string"},
+			failed + "forEach returned string instead of a list"},
 		"an error of the list": {each(`[object.data.z]`, "", put), failed + "expression '[object.data.z]' resulted in error: no such key: z"},
 		"too many":             {each(`lists.range(65).map(i, string(i))`, "", put), failed + "forEach gave 65 items, at most 64"},
 		"as many as there may be": {each(`lists.range(64).map(i, "n" + string(i))`, "", `Object{data: {"n": string(int(object.data.?n.orValue("0")) + 1)}}`),
@@ -52,7 +52,7 @@ func TestForEach(t *testing.T) {
 		"a budget for all": {each(`lists.range(64).map(i, string(i))`, "", `Object{data: {"n": lists.range(60000).map(i, i).size() > 0 ? x : x}}`),
 			failed + "x["},
 		"what is made stays":    {"  mutationValidationPolicy: Fail\n" + each(`object.data.l.split(",")`, "", `Object{data: {x: x}}`), "map[a:a b:b l:a,b]"},
-		"what is made does not": {"  mutationValidationPolicy: Fail\n" + each(`object.data.l.split(",")`, "", all), `422 Invalid: configmaps "cm" is forbidden: AdmissionPolicy 'p' with binding 'p' denied request: mutation each no longer holds: made once more it changes data.all from "ab" to "abab"`},
+		"what is made does not": {"  mutationValidationPolicy: Fail\n" + each(`object.data.l.split(",")`, "", all), `422 Invalid: configmaps "cm" is forbidden: AdmissionPolicy 'p' with binding 'p' denied request: mutation each no longer holds: made again, it changes data.all from "ab" to "abab"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := said(admit(t, dialectPolicy("p", c.spec), `{l: "a,b"}`)); got != c.want && !(strings.HasSuffix(c.want, "x[") && strings.HasPrefix(got, c.want)) {
@@ -64,7 +64,7 @@ func TestForEach(t *testing.T) {
 		"an int":          {`'object.data.l'`, `'1'`, "spec.mutations[0].forEach.expression: Invalid value: \"1\": must evaluate to a list but got int"},
 		"no name":         {"name: x", `name: ""`, "spec.mutations[0].forEach.name: Required value"},
 		"no identifier":   {"name: x", "name: x-y", `spec.mutations[0].forEach.name: Invalid value: "x-y": must be a valid CEL identifier`},
-		"a taken name":    {"name: x", "name: object", `spec.mutations[0].forEach.name: Invalid value: "object": expressions call something else so`},
+		"a taken name":    {"name: x", "name: object", `spec.mutations[0].forEach.name: Invalid value: "object": has another meaning in expressions`},
 		"no expression":   {`expression: 'object.data.l'}`, `expression: ""}`, "spec.mutations[0].forEach.expression: Required value"},
 		"another name":    {"name: x", "name: w", "undeclared reference to 'x'"},
 		"of another type": {`'object.data.l'`, `'[[1]]'`, "no matching overload for '_+_'"},

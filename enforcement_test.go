@@ -126,7 +126,7 @@ func TestGuard(t *testing.T) {
 			if hidden := !strings.Contains(told, secret); hidden != (name != "holds") {
 				t.Error(told)
 			}
-			if len(d.Outcomes) != 3 || d.Outcomes[2].Verdict != celgate.Skip || d.Outcomes[2].Validation != "open" {
+			if len(d.Outcomes) != 3 || d.Outcomes[2].Verdict != celgate.Skip || d.Outcomes[2].Validation() != "open" {
 				t.Errorf("%+v", d.Outcomes)
 			}
 		})
@@ -170,8 +170,8 @@ func TestRefinementRefusals(t *testing.T) {
 	for rule, want := range map[string]string{
 		"{name: A b, expression: 'true'}":                                "validations[0].name: Invalid value",
 		"{name: a, expression: 'true'}, {name: a, expression: '1 == 1'}": "validations[1].name: Duplicate value",
-		"{code: 403, expression: 'true'}":                                "validations[0].code: Invalid value: 403: reason Forbidden means 403, and no other reason does",
-		"{code: 400, reason: Forbidden, expression: 'true'}":             "validations[0].code: Invalid value: 400: reason Forbidden means 403, and no other reason does",
+		"{code: 403, expression: 'true'}":                                "validations[0].code: Invalid value: 403: the reason Forbidden belongs to 403, and only to that",
+		"{code: 400, reason: Forbidden, expression: 'true'}":             "validations[0].code: Invalid value: 400: the reason Forbidden belongs to 403, and only to that",
 		"{code: 500, expression: 'true'}":                                "validations[0].code: Invalid value: 500: must be between 400 and 499",
 		"{code: 0, expression: 'true'}":                                  "validations[0].code: Invalid value: 0: must be between 400 and 499",
 		"{level: 10, expression: 'true'}":                                "validations[0].level: Invalid value: 10: must be between 1 and 9",
@@ -188,8 +188,8 @@ func TestRefinementRefusals(t *testing.T) {
 	for enforcement, want := range map[string]string{
 		"{level: 0}":                  "enforcement.level: Invalid value: 0: must be between 1 and 9",
 		"{onError: []}":               "enforcement.onError: Required value",
-		"{onError: [Deny]}":           `enforcement.onError: Invalid value: ["Deny"]: Deny is stronger than validationActions, which are Warn at most`,
-		"{validations: {x: [Deny]}}":  `enforcement.validations[x]: Invalid value: ["Deny"]: Deny is stronger than validationActions, which are Warn at most`,
+		"{onError: [Deny]}":           `enforcement.onError: Invalid value: ["Deny"]: Deny is stronger than the strongest of validationActions, Warn`,
+		"{validations: {x: [Deny]}}":  `enforcement.validations[x]: Invalid value: ["Deny"]: Deny is stronger than the strongest of validationActions, Warn`,
 		"{validations: {x: [Apply]}}": `enforcement.validations[x][0]: Unsupported value: "Apply"`,
 		"{validations: {z: [Audit]}}": `enforcement.validations[z]: Not found: "z"`,
 	} {

@@ -2,61 +2,56 @@ package celgate
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/celgate/celgate/internal/eval"
 	"github.com/celgate/celgate/policy"
-	"github.com/celgate/celgate/schema"
 )
 
-// ErrBudget is the error, by [errors.Is], of expressions that cost more than the server lets them, and of a
-// [CostError].
-var ErrBudget = eval.ErrBudget
-
-// A CostError says that a policy is not evaluated, because those before it have cost more than [Limits].Cost.
-type CostError struct{ Spent, Limit int64 } // CEL cost units
-
-func (e *CostError) Error() string {
-	return fmt.Sprintf("not evaluated: the policies before it have cost %d CEL cost units, and all of a request may cost %d",
-		e.Spent, e.Limit)
-}
-
-// Is reports that ErrBudget is what the error is, too.
-func (e *CostError) Is(target error) bool { return target == ErrBudget }
-
-// The errors of outcomes and violations, for [errors.As]. Their texts are the server's.
-type (
-	// An ExpressionError says that an expression has no value: Expr is its source, Err why.
-	ExpressionError = eval.ExpressionError
-
-	// A CompileError says that an expression does not compile: Err is why.
-	CompileError = eval.CompileError
-
-	// A NoSuchKeyError says that a member or an entry is read that is not there: Key is its name.
-	NoSuchKeyError = eval.NoSuchKeyError
-)
-
-// The errors of a configuration: of a binding that selects params.
+// Errors of outcomes and violations for [errors.Is]. Their texts are the server's.
 var (
-	// ErrNoParams is that of a paramRef that selects nothing where that denies.
+	// ErrBudget is the error of expressions that exceed a cost budget of the server. [ErrRequestCost] wraps it.
+	ErrBudget = eval.ErrBudget
+
+	// ErrRequestCost is the error of a policy that is not evaluated, because the policies before it exceeded
+	// [Limits].Cost.
+	ErrRequestCost error = textError{"the policies before exceeded the cost limit of the request", ErrBudget}
+
+	// ErrCompile is the error of an expression that does not compile.
+	ErrCompile = eval.ErrCompile
+
+	// ErrNoParamKind is the error of a policy whose paramKind the server does not know.
+	ErrNoParamKind = errors.New("failed to find resource referenced by paramKind")
+
+	// ErrNoParams is the error of a paramRef that selects nothing, with parameterNotFoundAction Deny.
 	ErrNoParams = errors.New("no params found for policy binding with `Deny` parameterNotFoundAction")
 
-	// ErrNoDefaultParams is the error of a paramRef that selects nothing and asks for the default params of a policy
-	// without any.
+	// ErrNoDefaultParams is the error of a paramRef that selects nothing, with parameterNotFoundAction Default, if the
+	// policy does not have defaultParams.
 	ErrNoDefaultParams = errors.New("no params found for policy binding with `Default` parameterNotFoundAction, and the policy has no defaultParams")
 
-	// ErrNoParamNamespace is that of a cluster-scoped object and a paramRef that leaves the namespace to the object.
+	// ErrNoParamNamespace is the error of a paramRef without a namespace for a cluster-scoped object.
 	ErrNoParamNamespace = errors.New("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources")
 )
 
-// A ParamKindError says that the server does not know the kind of the params of a policy.
-type ParamKindError struct{ Kind schema.GroupVersionKind }
+// Error types of outcomes and violations for [errors.As]. Their texts are the server's.
+type (
+	// An ExpressionError means that an expression could not be evaluated: Expr is its source, Err the reason.
+	ExpressionError = eval.ExpressionError
 
-func (e *ParamKindError) Error() string {
-	return fmt.Sprintf("failed to find resource referenced by paramKind: '%s'", e.Kind)
+	// A NoSuchKeyError is the error of reading a missing member or entry: Key is its name.
+	NoSuchKeyError = eval.NoSuchKeyError
+)
+
+// A textError is an error with a text of its own.
+type textError struct {
+	text string
+	error
 }
 
-// A PatchError says that what a mutation evaluated to cannot be applied to the object.
+func (e textError) Error() string { return e.text }
+func (e textError) Unwrap() error { return e.error }
+
+// A PatchError is the error of a mutation whose result cannot be applied to the object.
 type PatchError struct {
 	Type policy.PatchType
 	Err  error

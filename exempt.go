@@ -2,12 +2,12 @@ package celgate
 
 import "github.com/celgate/celgate/schema"
 
-// policyGroup has the resources of policies and bindings. No policy is asked about them, but the registry has rules.
+// policyGroup is the group of policies and bindings. Policies are not evaluated for them, but the registry has rules.
 const policyGroup = "admissionregistration.k8s.io"
 
-// Exempt reports that the server asks no policy about a resource, or no static one: reviews of authentication and
-// authorization, which are not stored, and, unless a policy is static, policies and bindings (as
-// pkg/kubeapiserver/admission/exclusion/resources.go v1.37.2 and apiserver
+// Exempt reports whether the server does not evaluate policies for a resource, or, if static is set, static policies:
+// reviews of authentication and authorization, which are not stored, and, unless a policy is static, policies and
+// bindings (as pkg/kubeapiserver/admission/exclusion/resources.go v1.37.2 and apiserver
 // pkg/admission/plugin/policy/generic/plugin.go v0.37.2).
 func Exempt(resource schema.GroupResource, static bool) bool {
 	return reviewResources[resource] || !static && policyResource(resource)
@@ -22,7 +22,8 @@ var reviewResources = map[schema.GroupResource]bool{
 	{Group: "authorization.k8s.io", Resource: "subjectaccessreviews"}:      true,
 }
 
-// policyResource reports a resource of policies or of bindings, about which only static policies are asked.
+// policyResource reports whether a resource is one of policies or bindings, for which only static policies are
+// evaluated.
 func policyResource(resource schema.GroupResource) bool {
 	if resource.Group != policyGroup {
 		return false

@@ -13,8 +13,8 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// Explain decides about a request as [Engine.Admit] does, or with how.MutatingOnly as [Engine.Mutate] does, and tells
-// how the decision comes about. That is slow, and the first time the policies in force are compiled for it.
+// Explain decides a request like [Engine.Admit], or with how.MutatingOnly like [Engine.Mutate], and reports the steps
+// towards the decision. It is slow, and its first call compiles the policies in force again.
 func (e *Engine) Explain(ctx context.Context, p *Prepared, how explain.Options) (*Decision, error) {
 	asked, err := e.explainEngine(how)
 	if err != nil {
@@ -29,15 +29,15 @@ func (e *Engine) Explain(ctx context.Context, p *Prepared, how explain.Options) 
 	return asked.Admit(ctx, p)
 }
 
-// Observable returns the expressions of the policies in force with their branches, which [explain.Options].Observe is
-// told of.
-func (e *Engine) Observable() ([]explain.Observed, error) {
+// Branches returns the branches of the expressions of the policies in force, to which the observations of
+// [explain.Options].Observe refer: those of one expression side by side, by index.
+func (e *Engine) Branches() ([]explain.Branch, error) {
 	h, err := e.watched.hooks(watchBranches, e.watch)
-	return h.observed, err
+	return h.branches, err
 }
 
-// explainEngine returns the engine for one call: with the policies in the order that is asked for, as programs that
-// tell what happens in them.
+// explainEngine returns an engine for one call, with the policies in the requested order, compiled so that they report
+// their evaluations.
 func (e *Engine) explainEngine(how explain.Options) (*Engine, error) {
 	if how.Trace == nil && how.Observe == nil && how.Order == nil {
 		return e, nil
@@ -64,7 +64,7 @@ func (e *Engine) explainEngine(how explain.Options) (*Engine, error) {
 	return &asked, nil
 }
 
-// listener makes of what evaluations tell what the caller is told.
+// listener converts events of evaluations to those of how.
 func (e *Engine) listener(how explain.Options) *compile.Listener {
 	l := &compile.Listener{}
 	if how.Trace != nil {
@@ -76,24 +76,18 @@ func (e *Engine) listener(how explain.Options) *compile.Listener {
 	}
 	if how.Observe != nil {
 		l.Observe = func(p *policy.Policy, x policy.Expr, branch int, value ref.Val) {
-			seen := explain.Observation{Policy: p, Expr: x, Branch: branch}
-			switch value {
-			case types.True:
-				seen.Value = explain.BranchTrue
-			case types.False:
-				seen.Value = explain.BranchFalse
-			}
-			how.Observe(seen)
+			how.Observe(explain.Observation{Policy: p, Expr: x, Branch: branch,
+				True: value == types.True, False: value == types.False})
 		}
 	}
 	return l
 }
 
-// watch compiles the policies in force for those who want to know what happens in them.
+// watch compiles the policies in force so that they report their evaluations.
 func (e *Engine) watch(what watches) (watchedHooks, error) {
 	type watched struct {
 		hook     *hook
-		observed []explain.Observed
+		branches []explain.Branch
 		err      error
 	}
 	all := parallel.Map(e.index.hooks, func(h *hook) (w watched) {
@@ -105,16 +99,18 @@ func (e *Engine) watch(what watches) (watchedHooks, error) {
 			}
 		}
 		if what&watchBranches != 0 {
-			var branches map[string][]explain.Branch
+			var branches map[string][]compile.Branch
 			if copied.Program, branches, w.err = compile.Observe(e.envs, copied.Program); w.err != nil {
 				return w
 			}
 			if h.Mutates() && h.phase == policy.PhaseValidation {
-				return w // its hook of the other phase has said so
+				return w // the hook of the other phase has reported it
 			}
 			for x := range h.Policy.Expressions() {
-				w.observed = append(w.observed,
-					explain.Observed{Policy: h.Policy, Field: x.Field, Branches: branches[x.Field]})
+				for i, b := range branches[x.Field] {
+					w.branches = append(w.branches, explain.Branch{Policy: h.Policy, Field: x.Field, Index: i,
+						From: b.From, To: b.To})
+				}
 			}
 		}
 		return w
@@ -125,7 +121,7 @@ func (e *Engine) watch(what watches) (watchedHooks, error) {
 			return watchedHooks{}, fmt.Errorf("policy %s: %w", w.hook.Name, w.err)
 		}
 		found.index.hooks = append(found.index.hooks, w.hook)
-		found.observed = append(found.observed, w.observed...)
+		found.branches = append(found.branches, w.branches...)
 	}
 	return found, nil
 }

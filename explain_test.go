@@ -84,15 +84,15 @@ func TestExplainIsTimed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(usual.Timings) != 2 || len(other.Timings) != 2 {
-		t.Errorf("%d and %d timings", len(usual.Timings), len(other.Timings))
+	if len(usual.Timings()) != 2 || len(other.Timings()) != 2 {
+		t.Errorf("%d and %d timings", len(usual.Timings()), len(other.Timings()))
 	}
 }
 
 // TestExplainObserves: calls at the same time are each told of the branches of their own expressions.
 func TestExplainObserves(t *testing.T) {
 	engine, req := prepared(t, benchValidation)
-	branches, err := engine.Observable()
+	branches, err := engine.Branches()
 	if err != nil || len(branches) != 1 {
 		t.Fatal(branches, err)
 	}
@@ -104,7 +104,7 @@ func TestExplainObserves(t *testing.T) {
 			if _, err := engine.Explain(t.Context(), req, how); err != nil {
 				t.Error(err)
 			}
-			if len(seen) == 0 || seen[len(seen)-1].Branch != -1 || seen[len(seen)-1].Value != explain.BranchTrue {
+			if len(seen) == 0 || seen[len(seen)-1].Branch != -1 || !seen[len(seen)-1].True {
 				t.Errorf("%+v", seen)
 			}
 		})

@@ -9,22 +9,22 @@ import (
 	"github.com/celgate/celgate/internal/eval"
 )
 
-// A policyError is an error that obeys the failurePolicy of its policy.
+// A policyError is an error to which the failurePolicy of its policy applies.
 type policyError struct {
 	hook    *hook
-	binding *compiledBinding // nil for an error of the policy
+	binding *compiledBinding // nil for an error of the policy itself
 	message string
 	reason  metav1.StatusReason
 	outcome *eval.Outcome
-	param   string // of the invocation; empty without
+	param   string // of the invocation; empty: none
 	err     error
 
-	mutation string // the name of the one that failed; empty without
-	denied   bool   // by a verdict, which failurePolicy is not about
-	coded    bool   // the code is that of the reason
+	mutation string // the name of the failed mutation; empty: none
+	denied   bool   // by a verdict, to which failurePolicy does not apply
+	coded    bool   // the status has the code of the reason
 }
 
-// addOwn adds what mutations of the dialect say of their failures.
+// addOwn adds the mutation's own reason and code of failures.
 func (f *policyError) addOwn(o *eval.Outcome) {
 	f.denied = o.Verdict == eval.Deny
 	f.coded = f.denied || o.Reason != ""
@@ -42,7 +42,7 @@ func (f *policyError) mutationName() string {
 	return ", mutation '" + f.mutation + "'"
 }
 
-// dryRun reports that a failure is one of mutations that are not applied.
+// dryRun reports whether the failed mutations are not applied.
 func (f *policyError) dryRun() bool {
 	if f.binding != nil {
 		return f.binding.DryRun()

@@ -14,7 +14,7 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// noteCycles says of the policies that ran in the mutating phase which of them each read what the others write.
+// noteCycles notes the policies of the mutating phase that read each other's writes.
 func (r *run) noteCycles() {
 	var told []*sequence.Problem
 	for _, h := range r.known.mutating.hooks {
@@ -23,16 +23,16 @@ func (r *run) noteCycles() {
 			continue
 		}
 		told = append(told, p)
-		r.decision.addNote(Note{Message: "mutating policies run in the order of their names where each reads what another one writes: " +
+		r.decision.addNote(Note{Message: "mutating policies that read each other's fields run in the order of their names: " +
 			p.Message})
 	}
 }
 
-// ranBoth reports that at least two of the policies of a problem took part.
+// ranBoth reports whether at least two of the policies of a problem took part.
 func (r *run) ranBoth(p *sequence.Problem) bool {
 	var names []string
 	for _, o := range r.decision.Outcomes {
-		mutation := o.Kind == policy.Admission && strings.HasPrefix(o.Field, "spec.mutations")
+		mutation := o.Kind == policy.Admission && strings.HasPrefix(o.Field(), "spec.mutations")
 		if mutation && !slices.Contains(names, o.Policy) {
 			names = append(names, o.Policy)
 		}
@@ -43,7 +43,7 @@ func (r *run) ranBoth(p *sequence.Problem) bool {
 	return len(ran) > 1
 }
 
-// fightOver says over what, and with whom, the policy of a change fights that it would make once more.
+// fightOver returns the fight about a change that its policy would make once more.
 func fightOver(changes []Change, would *Change) Fight {
 	path := difference(would.Before, would.After)
 	f := Fight{Policies: []policy.Ref{would.Kind.Ref(would.Policy)}, Path: textOfPath(path)}
@@ -65,8 +65,8 @@ func fightOver(changes []Change, would *Change) Fight {
 	return f
 }
 
-// difference leads to the first value that differs between two objects; below lists by index, a list of another length
-// is one value.
+// difference returns the path of the first value that differs between two objects. Items of lists are compared by
+// index; lists of different lengths differ as a whole.
 func difference(before, after any) []any {
 	switch before := before.(type) {
 	case map[string]any:
@@ -100,11 +100,11 @@ func difference(before, after any) []any {
 	return nil
 }
 
-// An itemName is the step to the item of a list whose member name it is.
+// An itemName is a step to the list item with that name.
 type itemName string
 
-// namePath returns a path with the names of items in the place of their indexes in an object, where they have one: so
-// it leads to the same item of a list that has others before it.
+// namePath returns a path with names in place of the indices of items that have one in an object: it leads to the same
+// item even if others are inserted before it.
 func namePath(path []any, object map[string]any) []any {
 	out := slices.Clone(path)
 	for i, step := range path {
@@ -144,7 +144,7 @@ func valueAt(v any, path []any) any {
 	return v
 }
 
-// textOfPath writes a path as messages have it.
+// textOfPath returns a path as text.
 func textOfPath(path []any) string {
 	var b strings.Builder
 	for _, step := range path {
@@ -167,7 +167,7 @@ func textOfPath(path []any) string {
 	return cmp.Or(b.String(), "the object")
 }
 
-// maxFightText bounds how much of a value a fight shows.
+// maxFightText bounds the part of a value in a fight.
 const maxFightText = 60
 
 func textOfValue(v any) string {

@@ -16,32 +16,33 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// A hook is one policy that is in force, which means that it has bindings, in one of its phases.
+// A hook is one policy in force, and so with bindings, in one of its phases.
 type hook struct {
 	*compile.Program
 	phase    policy.Phase
-	template bool // it judges the templates of Pods in workloads
+	template bool // it judges the Pod templates of workloads
 	criteria *match.Criteria
 	param    *schema.Resource   // nil without paramKind
-	defaults map[string]any     // of a policy with default params: these, as the server would hold them
-	err      error              // a library or a paramKind that does not exist, or default params that are none
+	defaults map[string]any     // the default params, if any, in the form that the server would hold
+	err      error              // a missing library or paramKind, or invalid default params
 	bindings []*compiledBinding // sorted by name
 	mentions quirks.Mention
 
-	// Of mutating policies of the dialect.
-	effects *sequence.Effects // what decides whether it runs again; nil: it never does
+	// For mutating policies of the dialect.
+	effects *sequence.Effects // decide whether it runs again; nil: it never does
 	problem *sequence.Problem // with its order; nil: none
 }
 
-// A compiledBinding is a binding with its selectors ready to match.
+// A compiledBinding is a binding with compiled selectors.
 type compiledBinding struct {
 	*policy.Binding
 	criteria *match.Criteria
-	selector labels.Selector // of the params; nil without
+	as       *match.Criteria // for an abstract policy: its match criteria by the rules of the binding; else nil
+	selector labels.Selector // of the params; nil: none
 }
 
-// turn is when a policy runs among those of its phase: static ones first. Webhooks are asked in an order, so mutating
-// policies of failurePolicy Fail run before those of Ignore, in every engine (docs/design/0002-order.md).
+// turn is the rank of a policy among those of its phase: static ones come first. The server calls webhooks in an order,
+// so mutating policies of failurePolicy Fail run before those of Ignore, in every engine (docs/design/0002-order.md).
 func (h *hook) turn() int {
 	if h.Static {
 		return sequence.Static
@@ -52,10 +53,10 @@ func (h *hook) turn() int {
 	return 0
 }
 
-// isOwn reports a mutating policy of the dialect.
+// isOwn reports whether it is a mutating policy of the dialect.
 func (h *hook) isOwn() bool { return h.phase == policy.PhaseMutation && h.Kind == policy.Admission }
 
-// expressions is how many outcomes one invocation may have.
+// expressions returns the largest number of outcomes of one invocation.
 func (h *hook) expressions() int {
 	if h.phase == policy.PhaseMutation {
 		return len(h.MatchConditions) + len(h.Mutations)
@@ -63,7 +64,7 @@ func (h *hook) expressions() int {
 	return len(h.MatchConditions) + len(h.Validations)
 }
 
-// rule returns the validation that an outcome is about; nil for an outcome about something else.
+// rule returns the validation of an outcome; nil for another expression.
 func (h *hook) rule(o *eval.Outcome) *policy.Validation {
 	if h.phase != policy.PhaseValidation || o.Index >= len(h.Program.Validations) ||
 		o.Expression != h.Program.Validations[o.Index] {
@@ -72,13 +73,14 @@ func (h *hook) rule(o *eval.Outcome) *policy.Validation {
 	return &h.Policy.Validations[o.Index]
 }
 
-// readsObject reports that a selector of the policy or of a binding, or a match condition, looks at the object.
+// readsObject reports whether a selector of the policy or of a binding, or a match condition, reads the object.
 func (h *hook) readsObject() bool {
 	return len(h.MatchConditions) > 0 || h.criteria.DependsOnLabels() ||
 		slices.ContainsFunc(h.bindings, func(b *compiledBinding) bool { return b.criteria.DependsOnLabels() })
 }
 
-// holdParam returns a param as the server's informers hold it. Params of built-in kinds drop managedFields.
+// holdParam returns a param in the form of the server's informers. For params of built-in kinds they drop
+// managedFields.
 func (h *hook) holdParam(param map[string]any) map[string]any {
 	o := tree.Object(param)
 	if h.param.Definition != nil {
@@ -93,10 +95,10 @@ func (h *hook) holdParam(param map[string]any) map[string]any {
 
 var withoutParam = []map[string]any{nil}
 
-// DefaultParam is the name of the default params of a policy in outcomes. No object has it.
+// DefaultParam is the name of the default params of a policy in outcomes. It is not a valid name of an object.
 const DefaultParam = "defaultParams"
 
-// paramName is the name of a param in messages and outcomes.
+// paramName returns the name of a param in messages and outcomes.
 func (h *hook) paramName(param map[string]any) string {
 	if h.defaults != nil && tree.IsSame(param, h.defaults) {
 		return DefaultParam
@@ -104,10 +106,10 @@ func (h *hook) paramName(param map[string]any) string {
 	return tree.Object(param).Path()
 }
 
-// paramName is the name of the param.
+// paramName returns the name of the param.
 func (in *invocation) paramName() string { return in.hook.paramName(in.param) }
 
-// withDefaults returns a param with what the default params of the policy say beside it.
+// withDefaults returns a param, completed by the default params of the policy.
 func (h *hook) withDefaults(param map[string]any) map[string]any {
 	if h.defaults == nil || h.ParamMerge != policy.MergeParams {
 		return param
@@ -116,27 +118,27 @@ func (h *hook) withDefaults(param map[string]any) map[string]any {
 	return merged
 }
 
-// An invocation is one policy with one binding and one param, all of which are for the request.
+// An invocation is one policy with one binding and one param, all of which match the request.
 type invocation struct {
 	hook     *hook
 	binding  *compiledBinding
-	param    map[string]any // nil: no param
-	idle     bool           // paramRef selects nothing and that is allowed: nothing to evaluate
-	left     int            // how many params of the binding there are from this one on
+	param    map[string]any // nil: none
+	idle     bool           // paramRef selects nothing, which is allowed: nothing to evaluate
+	left     int            // number of params of the binding from this one on
 	resource schema.GroupVersionResource
 	kind     schema.GroupVersionKind
-	trial    bool       // a mutation is made to see what it would change
-	each     *eval.Each // the item that a mutation is made for; nil: none
+	trial    bool       // the mutation is applied only to find its changes
+	each     *eval.Each // the item of forEach; nil: none
 }
 
 func (in *invocation) key() invocationKey {
 	return invocationKey{in.hook.Kind, in.hook.Name, in.binding.Name, in.paramName()}
 }
 
-// A configurationError is an error before any expression ran.
+// A configurationError is an error before any expression is evaluated.
 type configurationError struct {
 	hook    *hook
-	binding *compiledBinding // nil: the policy's
+	binding *compiledBinding // nil: of the policy
 	err     error
 }
 

@@ -5,14 +5,15 @@ import (
 	"sync/atomic"
 
 	"github.com/celgate/celgate/internal/match"
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 )
 
-// A hookIndex finds the policies that a request can concern without looking at the others. What it knows about a
-// resource and operation is made when a request first asks for it.
+// A hookIndex finds the policies that may match a request without examining the others. Its entries for a resource and
+// operation are made on demand.
 type hookIndex struct {
-	hooks []*hook // all, sorted by name, unless [Engine.Explain] is asked otherwise
+	hooks []*hook // all, sorted by name, unless [Engine.Explain] requests another order
 	types *schema.Registry
 	known atomic.Pointer[map[indexKey]*indexEntry] // replaced, never changed
 }
@@ -23,13 +24,15 @@ type indexKey struct {
 	operation   Operation
 }
 
-// An indexEntry is what requests for one resource, subresource and operation have in common.
+// An indexEntry is common to all requests for one resource, subresource and operation.
 type indexEntry struct {
 	validating, mutating candidates
 	exempt               bool
-	onlyStatic           bool // no others are asked
+	onlyStatic           bool // other policies are not evaluated
 	resource             *schema.Resource
-	shown                map[string]any // the resource, as the variable request has it
+	shown                map[string]any // the resource, in the form of the variable request
+	kind                 schema.GroupVersionKind
+	typ                  *shape.Type // of the kind, if built in
 }
 
 func (e *indexEntry) candidates(phase policy.Phase) *candidates {
@@ -42,11 +45,12 @@ func (e *indexEntry) candidates(phase policy.Phase) *candidates {
 // candidates are the policies of one phase that match some requests for a resource.
 type candidates struct {
 	hooks    []*hook // sorted by name
-	outcomes int     // about how many there will be
-	byObject bool    // whether a released one of them is for a request may depend on the object
+	certain  []bool  // by index: whether the hook matches every such request
+	outcomes int     // an estimate of their number
+	byObject bool    // whether the match of a native policy may depend on the object
 }
 
-// maxIndexed bounds what is remembered: requests may name resources that do not exist.
+// maxIndexed bounds the entries: requests may name resources that do not exist.
 const maxIndexed = 4096
 
 func (x *hookIndex) entry(req *Request) *indexEntry {
@@ -59,7 +63,8 @@ func (x *hookIndex) entry(req *Request) *indexEntry {
 		}
 	}
 	e := &indexEntry{exempt: Exempt(made.Resource.GroupResource(), false), resource: x.types.Resource(made.Resource),
-		shown: resourceTree(made.Resource), onlyStatic: policyResource(made.Resource.GroupResource())}
+		shown: resourceTree(made.Resource), onlyStatic: policyResource(made.Resource.GroupResource()),
+		kind: made.Kind, typ: x.types.Type(made.Kind)}
 	a := match.Attributes{Resource: made.Resource, SubResource: made.SubResource, Operation: string(req.Operation)}
 	for _, h := range x.hooks {
 		if e.onlyStatic && !h.Static {
@@ -71,6 +76,7 @@ func (x *hookIndex) entry(req *Request) *indexEntry {
 		}
 		of := e.candidates(h.phase)
 		of.hooks = append(of.hooks, h)
+		of.certain = append(of.certain, h.criteria.IsCertain(&a))
 		of.byObject = of.byObject || h.Kind != policy.Admission && h.readsObject()
 		of.outcomes += len(h.bindings) * h.expressions()
 	}
@@ -80,12 +86,12 @@ func (x *hookIndex) entry(req *Request) *indexEntry {
 			next[k] = v
 		}
 	}
-	x.known.CompareAndSwap(known, &next) // if another request was faster, this entry is made again
+	x.known.CompareAndSwap(known, &next) // if another request was faster, the entry is made again
 	return e
 }
 
-// reorder returns an index of exactly the mutating policies that are named, in the order of the names, and of all
-// validating policies.
+// reorder returns an index with exactly the named mutating policies, in the order of the names, and all validating
+// policies.
 func (x *hookIndex) reorder(names []string) *hookIndex {
 	ordered := &hookIndex{types: x.types}
 	for _, name := range names {

@@ -11,47 +11,48 @@ import (
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/eval"
 	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 )
 
-// inputs are a request and what expressions see of it: values, which are made when an expression first asks for them.
+// inputs are a request and the values of it in expressions, which are made on demand.
 type inputs struct {
 	*Request
-	ctx      context.Context
-	types    *schema.Registry
-	cluster  Cluster
-	form     eval.Form // how expressions see objects of built-in kinds
-	made     target
-	resource *schema.Resource // that the request was made to
-	shown    map[string]any   // the same, as the variable request has it
-	normal   prepare.Normal   // of the object of the request, if mutating policies are asked
+	ctx     context.Context
+	types   *schema.Registry
+	cluster Cluster
+	form    eval.Form // of objects of built-in kinds in expressions
+	minor   string    // of Kubernetes
+	made    target
+	indexed *indexEntry    // of the target of the request
+	normal  prepare.Normal // of the object of the request, if mutating policies are evaluated
 
 	objects    []*versioned
 	requests   []*requestInput
-	namespaces [2]namespaceInput // by declaredOnly and whole
+	namespaces [2]namespaceInput // for declaredOnly and whole
 	own        ownNamespace
 	authorizer authorizerValues
 
-	// What nearly every request has is in its memory.
+	// The following are used by nearly every request, so they are allocated together.
 	firstObject  versioned
 	firstRequest requestInput
 	oneObject    [1]*versioned
 	oneRequest   [1]*requestInput
 }
 
-// begin makes the inputs those of a request that an engine is asked about.
+// begin initialises the inputs for a request to an engine.
 func (r *inputs) begin(ctx context.Context, e *Engine, req *Request, known *indexEntry) {
-	r.Request, r.ctx, r.types, r.cluster, r.form = req, ctx, e.types, e.cluster, e.typed
-	r.made, r.resource, r.shown = req.target(), known.resource, known.shown
+	r.Request, r.ctx, r.types, r.cluster, r.form, r.minor = req, ctx, e.types, e.cluster, e.typed, e.minor
+	r.made, r.indexed = req.target(), known
 	r.namespaces[declaredOnly].declared = true
 	r.authorizer = authorizerValues{ctx: ctx, request: req, cluster: e.cluster}
 	r.objects, r.requests = r.oneObject[:0], r.oneRequest[:0]
 }
 
-// ownNamespace is the namespace that the request is in, asked for once.
+// ownNamespace is the namespace of the request, read once.
 type ownNamespace struct {
 	asked  bool
 	object map[string]any
@@ -78,7 +79,7 @@ func (i *requestInput) Resolve() ref.Val {
 
 func (i *requestInput) Form() eval.Form { return i.of.form }
 
-// Member makes a member that policies often ask for alone, else all of them.
+// Member makes a member that policies often read alone, or else all of them.
 func (i *requestInput) Member(name string) (any, bool) {
 	r := i.of
 	switch name {
@@ -104,15 +105,15 @@ func (i *requestInput) buildRequest() map[string]any {
 
 func (i *requestInput) userInfo() map[string]any {
 	if i.user == nil {
-		i.user = i.of.UserInfo.tree()
+		i.user = userTree(&i.of.UserInfo)
 	}
 	return i.user
 }
 
-// What expressions see of the namespace.
+// Forms of the namespace in expressions.
 const (
-	declaredOnly = iota // validations: the declared members
-	whole               // mutations and audit annotations
+	declaredOnly = iota // for validations: the declared members
+	whole               // for mutations and audit annotations
 )
 
 // namespaceInput is the namespace of the request.
@@ -145,17 +146,17 @@ type versioned struct {
 	kind              schema.GroupVersionKind
 	object, oldObject map[string]any
 	typ               *shape.Type // of a built-in kind
-	form              eval.Form   // in which validating policies and match conditions see it
+	form              eval.Form   // in validating policies and match conditions
 	custom            bool        // a custom resource
-	reflected         bool        // an expression of the mutating phase has seen it by reflection
+	reflected         bool        // an expression of the mutating phase has read it by reflection
 	dirty             bool        // a mutation ran
 
-	normal prepare.Normal // what is known about object
+	normal prepare.Normal // of object
 
 	values [2]shownValue // of object and oldObject
 }
 
-// A shownValue is an object as expressions of validating policies see it, which is made once.
+// A shownValue is an object as expressions of validating policies see it, made once.
 type shownValue struct {
 	tree  map[string]any
 	value ref.Val
@@ -176,23 +177,27 @@ func (r *inputs) namespace(name string) (map[string]any, error) {
 	return namespace, nil
 }
 
-// requestNamespace returns the namespace object that expressions see: none for cluster-scoped requests and for
-// Namespaces themselves.
+// requestNamespace returns the namespace object for expressions: nil for cluster-scoped requests and for Namespaces
+// themselves.
 func (r *inputs) requestNamespace() (map[string]any, error) {
+	if r.own.asked {
+		return r.own.object, r.own.err
+	}
 	if r.Namespace == "" || r.Kind == namespaceKind {
 		return nil, nil
 	}
-	if !r.own.asked {
-		object, err := r.namespace(r.Namespace)
-		r.own = ownNamespace{true, object, err}
-		for i := range r.namespaces {
-			r.namespaces[i].object, r.namespaces[i].form = object, r.form
-		}
+	object, err := r.namespace(r.Namespace)
+	if err != nil && apierrors.IsNotFound(err) {
+		err = apierrors.NewNotFound(apischema.GroupResource{Resource: quirks.NamespacesResource(r.minor)}, r.Namespace)
 	}
-	return r.own.object, r.own.err
+	r.own = ownNamespace{true, object, err}
+	for i := range r.namespaces {
+		r.namespaces[i].object, r.namespaces[i].form = object, r.form
+	}
+	return object, err
 }
 
-// convertTo returns the object and old object in the version that a policy matched.
+// convertTo returns the object and the old object in the version that a policy matched.
 func (r *inputs) convertTo(kind schema.GroupVersionKind) (*versioned, error) {
 	for _, v := range r.objects {
 		if v.kind == kind {
@@ -204,14 +209,15 @@ func (r *inputs) convertTo(kind schema.GroupVersionKind) (*versioned, error) {
 		v = new(versioned)
 	}
 	*v = versioned{kind: kind, object: r.Object, oldObject: r.OldObject}
-	resource := r.resource
+	resource := r.indexed.resource
 	if r.isConverted() {
 		resource = r.types.Resource(r.Resource)
 	}
 	v.custom = resource != nil && resource.Definition != nil
 	if !v.custom {
-		v.typ, v.form = r.types.Type(kind), r.form
+		v.typ, v.form = r.typeOf(kind), r.form
 	}
+	asRequested := kind == r.Kind
 	for _, object := range []*map[string]any{&v.object, &v.oldObject} {
 		if *object == nil {
 			continue
@@ -222,7 +228,7 @@ func (r *inputs) convertTo(kind schema.GroupVersionKind) (*versioned, error) {
 			*object = maps.Clone(*object)
 			(*object)["kind"] = r.Kind.Kind
 		}
-		if kind == r.Kind {
+		if asRequested {
 			continue
 		}
 		converted, err := r.types.Convert(*object, kind)
@@ -231,11 +237,19 @@ func (r *inputs) convertTo(kind schema.GroupVersionKind) (*versioned, error) {
 		}
 		*object = converted
 	}
-	if kind == r.Kind && r.normal.IsAbout(r.Object) {
+	if asRequested && r.normal.IsAbout(r.Object) {
 		v.normal = r.normal
 	}
 	r.objects = append(r.objects, v)
 	return v, nil
+}
+
+// typeOf returns the type of a kind, most often that of the request; nil if it is not known.
+func (r *inputs) typeOf(kind schema.GroupVersionKind) *shape.Type {
+	if kind == r.indexed.kind {
+		return r.indexed.typ
+	}
+	return r.types.Type(kind)
 }
 
 // show returns one of the two objects as expressions of validating policies see it.
@@ -250,7 +264,7 @@ func (v *versioned) show(i int, current map[string]any) ref.Val {
 	return v.values[i].value
 }
 
-// toForm is an object of a built-in kind in a form.
+// toForm presents an object of a built-in kind in a form.
 func toForm(tree map[string]any, t *shape.Type, form eval.Form) ref.Val {
 	if form == eval.Plain {
 		return eval.Value(tree, form)
@@ -258,7 +272,7 @@ func toForm(tree map[string]any, t *shape.Type, form eval.Form) ref.Val {
 	return eval.ToTyped(tree, t)
 }
 
-// fill makes values those for the expressions of one invocation of a validating policy.
+// fill sets the values for the expressions of one invocation of a validating policy.
 func (r *inputs) fill(values *eval.Inputs, in *invocation, v *versioned) {
 	values.Object, values.OldObject = v.show(0, v.object), v.show(1, v.oldObject)
 	values.Params = r.paramValue(in)
@@ -266,7 +280,7 @@ func (r *inputs) fill(values *eval.Inputs, in *invocation, v *versioned) {
 	values.Authorizer, values.RequestResource = userAuthorizer{&r.authorizer}, resourceAuthorizer{&r.authorizer}
 }
 
-// toPlain is an object as the expressions of mutations see it, nil for none.
+// toPlain returns an object as the expressions of mutations see it; nil for null.
 func toPlain(tree map[string]any) ref.Val {
 	if tree == nil {
 		return nil
@@ -274,8 +288,8 @@ func toPlain(tree map[string]any) ref.Val {
 	return eval.Value(tree, eval.Plain)
 }
 
-// paramValue shows a param. Validating policies see built-in kinds with apiVersion and kind of the policy's
-// paramKind; mutating policies see them as they come from the server's caches: by reflection, without both.
+// paramValue returns the value of a param. In validating policies built-in kinds have the apiVersion and kind of the
+// policy's paramKind; in mutating policies they come from the server's caches: by reflection, without both.
 func (r *inputs) paramValue(in *invocation) ref.Val {
 	if in.param == nil {
 		return nil
@@ -300,13 +314,13 @@ func (r *inputs) paramValue(in *invocation) ref.Val {
 	return eval.Value(param, eval.Plain)
 }
 
-// hasTypedInformer reports whether client-go has a typed informer for a kind: it has for all built-in kinds
-// but those of the aggregated API servers that live in kube-apiserver.
+// hasTypedInformer reports whether client-go has a typed informer for a kind: for all built-in kinds except those of
+// the aggregated API servers inside kube-apiserver.
 func hasTypedInformer(r *schema.Resource) bool {
 	return r.Definition == nil && r.Group != "apiextensions.k8s.io" && r.Group != "apiregistration.k8s.io"
 }
 
-// request shows the request as matched through a resource and kind.
+// request returns the request as matched through a resource and kind.
 func (r *inputs) request(resource schema.GroupVersionResource, kind schema.GroupVersionKind) *requestInput {
 	for _, i := range r.requests {
 		if i.resource == resource && i.kind == kind {
@@ -322,10 +336,10 @@ func (r *inputs) request(resource schema.GroupVersionResource, kind schema.Group
 	return i
 }
 
-// requestTree has the members of AdmissionRequest that the server sets, by its rules for empty ones.
+// requestTree returns the members of AdmissionRequest that the server sets, by its rules for empty ones.
 func (r *inputs) requestTree(resource schema.GroupVersionResource, kind schema.GroupVersionKind,
 	user map[string]any) map[string]any {
-	madeKind, madeResource := kindTree(r.made.Kind), r.shown
+	madeKind, madeResource := kindTree(r.made.Kind), r.indexed.shown
 	asKind, asResource := madeKind, madeResource
 	if kind != r.made.Kind {
 		asKind = kindTree(kind)
@@ -353,7 +367,7 @@ func (r *inputs) requestTree(resource schema.GroupVersionResource, kind schema.G
 	return tree
 }
 
-// requestType has the Go types of the structs that requestTree makes.
+// requestType has the Go types of the structs in a requestTree.
 var requestType = &shape.Type{Kind: shape.Struct, Name: "k8s.io/api/admission/v1.AdmissionRequest",
 	Fields: []shape.Field{
 		{Name: "kind", Type: kindType}, {Name: "requestKind", Type: kindType},
@@ -367,7 +381,7 @@ var (
 	resourceType = &shape.Type{Kind: shape.Struct, Name: "k8s.io/apimachinery/pkg/apis/meta/v1.GroupVersionResource"}
 )
 
-// optionsValue returns the CEL value of options. The server holds them as raw JSON and shows them as a plain tree.
+// optionsValue returns the CEL value of options. The server holds them as raw JSON and presents them as a plain tree.
 func optionsValue(tree map[string]any) any {
 	if tree == nil {
 		return nil

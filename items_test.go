@@ -82,6 +82,22 @@ func TestItems(t *testing.T) {
 			`{initContainers: [{name: i, image: example.com/i}], containers: [
 			{name: a, image: example.com/a, env: [{name: KEEP, value: k}, {name: DROP, value: d}]}, {name: b, image: b}],
 			tolerations: [{key: k, operator: Exists}], nodeSelector: {disk: hdd}}`},
+		{"a part of the value", itemPolicy(applies("spec.containers[*]", `objects.replace(objects.apply(item, Item{image: "c"}))`)),
+			`{initContainers: [{name: i, image: example.com/i, args: [x]}], containers: [
+			{name: a, image: c, env: [{name: KEEP, value: k}, {name: DROP, value: d}]}, {name: b, image: c}],
+			tolerations: [{key: k, operator: Exists}], nodeSelector: {disk: hdd}}`},
+		{"a part of the object", itemPolicy(applies("spec.containers[name=a].env[name=DROP]",
+			`objects.replace(objects.apply(item, Object.spec.containers.env{value: "e"}))`)),
+			`{initContainers: [{name: i, image: example.com/i, args: [x]}], containers: [
+			{name: a, image: example.com/a, env: [{name: KEEP, value: k}, {name: DROP, value: e}]}, {name: b, image: b}],
+			tolerations: [{key: k, operator: Exists}], nodeSelector: {disk: hdd}}`},
+		{"no such part", itemPolicy(applies("spec.containers[*]", `objects.replace(objects.apply(item, Item.nope{image: "c"}))`)),
+			`!policy 'p' with binding 'p' denied request: spec.containers[0]: expression 'objects.replace(objects.apply(item, ` +
+				`Item.nope{image: "c"}))' resulted in error: objects.apply: no Item.nope in v1 Pod`},
+		{"removed", itemPolicy(applies("spec.containers[*]", `objects.remove(item)`)), `!policy 'p' with binding 'p' denied request: ` +
+			`error applying patch: spec.containers[0]: objects.remove(…) is for items of lists: write objects.unset()`},
+		{"what cannot be decoded, ignored", strings.Replace(itemPolicy("scope: spec.containers[*]\npatchType: JSONPatch\n"+
+			`jsonPatch: {expression: '[JSONPatch{op: "add", path: "/image", value: dyn(3)}]'}`), "spec:\n", "spec:\n  failurePolicy: Ignore\n", 1), object},
 		{"two scopes", itemPolicy(applies("spec.containers[*]", `Item{image: "c"}`), applies("spec.containers[name=b]", `Item{image: item.image + "!"}`)),
 			`{initContainers: [{name: i, image: example.com/i, args: [x]}], containers: [
 			{name: a, image: c, env: [{name: KEEP, value: k}, {name: DROP, value: d}]}, {name: b, image: c!}],
@@ -130,7 +146,7 @@ func TestItems(t *testing.T) {
 // TestItemsRefused has what is known to be wrong before a request.
 func TestItemsRefused(t *testing.T) {
 	for policy, want := range map[string]string{
-		itemPolicy(applies("spec.containers[0]", `Item{}`)):                  "an index is the place of another item tomorrow",
+		itemPolicy(applies("spec.containers[0]", `Item{}`)):                  "an index may be another item later",
 		itemPolicy(applies("spec.containers[*]", `Object{}`)):                "must evaluate to Item but got Object",
 		itemPolicy(applies("spec.containers[*]", `"x"`)):                     "must evaluate to Item but got string",
 		itemPolicy(applies("spec.containers[*]", `Item{a: scope}`)):          "undeclared reference to 'scope'",

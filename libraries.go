@@ -9,18 +9,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/celgate/celgate/internal/compile"
+	"github.com/celgate/celgate/internal/wording"
 	"github.com/celgate/celgate/policy"
 )
 
-// link returns a set that is linked, and rejects the libraries that are none. What before has linked and checked is
-// taken over.
+// link returns a linked set, and rejects invalid libraries. Results of before are reused.
 func (e *Engine) link(set *policy.Set, before *Engine) *policy.Set {
 	known := map[*policy.Library]field.ErrorList{}
 	if before != nil && before.minor == e.minor {
-		e.shared.linker, known = before.shared.linker, before.shared.errs
+		set, known = set.Link(before.shared.linked), before.shared.errs
+	} else {
+		set = set.Link(nil)
 	}
-	set = e.shared.linker.Link(set)
-	e.shared.all, e.shared.errs = set.Libraries, map[*policy.Library]field.ErrorList{}
+	e.shared.linked, e.shared.errs = set, map[*policy.Library]field.ErrorList{}
 	byName := func(a, b *policy.Library) int { return strings.Compare(a.Name, b.Name) }
 	for _, l := range slices.SortedFunc(slices.Values(set.Libraries), byName) {
 		errs, checked := known[l]
@@ -35,20 +36,20 @@ func (e *Engine) link(set *policy.Set, before *Engine) *policy.Set {
 	return set
 }
 
-// Failing returns the policies in force that are errors for every request that they match, because a library that they
-// import is not there or is not valid, or no longer has what they use of it.
+// Failing returns the policies in force that fail for every request that they match, because an imported library does
+// not exist, is not valid, or no longer has a part that they use.
 func (e *Engine) Failing() []Rejection { return e.failing }
 
-// linkPolicy returns a policy that is written with the libraries of the engine.
+// linkPolicy links a newly written policy with the libraries of the engine.
 func (e *Engine) linkPolicy(p *policy.Policy) *policy.Policy {
 	if len(p.Imports) == 0 {
 		return p
 	}
-	var linker policy.Linker
-	return linker.Link(&policy.Set{Policies: []*policy.Policy{p}, Libraries: e.shared.all}).Policies[0]
+	set := policy.Set{Policies: []*policy.Policy{p}, Libraries: e.shared.linked.Libraries}
+	return set.Link(nil).Policies[0]
 }
 
-// importErrors returns why what a policy imports cannot be used.
+// importErrors returns the errors about the imports of a policy.
 func (e *Engine) importErrors(p *policy.Policy) field.ErrorList {
 	errs := slices.Clone(p.ImportErrors())
 	if len(errs) > 0 {
@@ -57,34 +58,35 @@ func (e *Engine) importErrors(p *policy.Policy) field.ErrorList {
 	for _, l := range p.Libraries() {
 		if wrong := e.shared.errs[l]; len(wrong) > 0 {
 			errs = append(errs, field.Invalid(field.NewPath("spec", "imports"), l.Name,
-				policy.InvalidLibrary+wrong[0].Error()))
+				policy.InvalidLibrary+firstProblem(wrong[0])))
 		}
 	}
 	return errs
 }
 
-// isOfImports reports an error about what a policy or a library imports.
+// firstProblem returns an error about a part of a library in one line.
+func firstProblem(err *field.Error) string {
+	if problems := wording.Problems(err.Detail); len(problems) > 0 {
+		return err.Field + ": " + problems[0].Message
+	}
+	return err.Error()
+}
+
+// isOfImports reports whether an error is about the imports of a policy or a library.
 func isOfImports(err error) bool {
 	var wrong *field.Error
 	return errors.As(err, &wrong) && strings.HasPrefix(wrong.Field, "spec.imports")
 }
 
-// MissesImport reports an error about a library that is imported and is not there, or is not valid.
-func MissesImport(err *field.Error) bool {
-	return isOfImports(err) && (err.Type == field.ErrorTypeNotFound ||
-		err.Type == field.ErrorTypeInvalid && strings.HasPrefix(err.Detail, policy.InvalidLibrary))
-}
-
-// LibraryErrors returns what is wrong with a library that is written to the cluster of the engine.
+// LibraryErrors returns the errors of a library that is being written to the engine's cluster.
 func (e *Engine) LibraryErrors(l *policy.Library) field.ErrorList {
 	others := map[string]*policy.Library{}
-	for _, other := range e.shared.all {
+	for _, other := range e.shared.linked.Libraries {
 		others[other.Name] = other
 	}
 	others[l.Name] = l
-	var linker policy.Linker
-	set := linker.Link(&policy.Set{Libraries: slices.Collect(maps.Values(others))})
-	for _, made := range set.Libraries {
+	set := policy.Set{Libraries: slices.Collect(maps.Values(others))}
+	for _, made := range set.Link(nil).Libraries {
 		if made.Name == l.Name {
 			return compile.Library(e.envs, made)
 		}

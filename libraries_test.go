@@ -122,7 +122,7 @@ func TestChangedLibrary(t *testing.T) {
 func TestBrokenLibrary(t *testing.T) {
 	for name, c := range map[string]struct{ libraries, want string }{
 		"deleted":         {"", `spec.imports[0]: Not found: "one"`},
-		"does not parse":  {libraryOf("one", "", "x +"), "the library is not valid: spec.functions[0].expression: Invalid value"},
+		"does not parse":  {libraryOf("one", "", "x +"), "the library is not valid: spec.functions[0].expression: Syntax error"},
 		"imports nothing": {libraryOf("one", "none", "true"), `the library is not valid: spec.imports[0]: Not found: "none"`},
 		"without it": {strings.ReplaceAll(libraryOf("one", "", "true"), "name: f,", "name: g,"),
 			"undeclared reference to 'one.f' (did you mean one.g?)"},

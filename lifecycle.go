@@ -11,13 +11,13 @@ import (
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// immortal are the namespaces that nobody can delete.
+// immortal are the namespaces that cannot be deleted.
 var immortal = map[string]bool{metav1.NamespaceDefault: true, metav1.NamespaceSystem: true,
 	metav1.NamespacePublic: true}
 
 // lifecycleRefusal returns the answer of the admission plugin NamespaceLifecycle, which runs before all policies, if it
-// refuses the request (as pkg/admission/plugin/namespace/lifecycle/admission.go v0.37.2). If nobody knows the
-// namespace, policies are asked.
+// refuses the request (as pkg/admission/plugin/namespace/lifecycle/admission.go v0.37.2). An unknown namespace is not
+// refused.
 func (e *Engine) lifecycleRefusal(ctx context.Context, req *Request) *metav1.Status {
 	ofNamespace := req.Kind.GroupKind() == namespaceKind.GroupKind()
 	switch {
@@ -49,7 +49,7 @@ func (e *Engine) lifecycleRefusal(ctx context.Context, req *Request) *metav1.Sta
 	return &refused
 }
 
-// isAccessReview reports a review that would tell about a namespace what nobody may know.
+// isAccessReview reports whether the request is an access review: refusing it would reveal facts about a namespace.
 func isAccessReview(req *Request) bool {
 	return req.Resource.Group == "authorization.k8s.io" && req.Resource.Resource == "localsubjectaccessreviews"
 }

@@ -30,7 +30,8 @@ func TestNamespaceLifecycle(t *testing.T) {
 	}
 	pod := func(op celgate.Operation, namespace string) *celgate.Request {
 		object := map[string]any{"apiVersion": "v1", "kind": "Pod",
-			"metadata": map[string]any{"name": "web", "namespace": namespace}}
+			"metadata": map[string]any{"name": "web", "namespace": namespace},
+			"spec":     map[string]any{"containers": []any{map[string]any{"name": "web", "image": "web"}}}}
 		r := &celgate.Request{
 			Kind:     schema.GroupVersionKind{Version: "v1", Kind: "Pod"},
 			Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"},

@@ -6,38 +6,44 @@ import (
 	"github.com/celgate/celgate/internal/bound"
 )
 
-// Limits bound what the evaluation of one policy for one request may take. What it would take is predicted, so that no
-// call is made that goes beyond them: its expression is an error instead, about which the failurePolicy decides. The
-// API server has no such limits.
+// Limits bound the resources for evaluating one policy for one request. The engine predicts the need of each function
+// call; if it exceeds a limit, the expression is an error, to which failurePolicy applies. The API server does not have
+// such limits.
 type Limits struct {
-	Memory int64         // bytes of the values that expressions make; 0: the default
-	Time   time.Duration // of calls that take longer than their cost says; 0: the default
+	Memory int64         // bytes of the results of expressions; 0: the default
+	Time   time.Duration // of calls that take longer than their cost suggests; 0: the default
 
-	// Cost is what the expressions of all policies may cost together in one call of [Engine.Mutate] or
-	// [Engine.Validate], in CEL cost units; 0: any number. Beyond, what is left is not evaluated: each policy is an
-	// error of the type [CostError]. The policies before, in the order in which they run, are not concerned.
+	// Cost limits the total cost of the expressions of all policies in one call of [Engine.Mutate] or
+	// [Engine.Validate], in CEL cost units; 0: unlimited. The remaining policies are not evaluated: each is an
+	// [ErrRequestCost]. The policies before them, in the order in which they run, are not affected.
 	Cost int64
 
-	// Pool is memory that evaluations share, those of other engines too; nil: each may have its own. It is asked for
-	// what goes beyond the first 256 KiB.
-	Pool *MemoryPool
+	pool *bound.Pool // see Share
 }
 
-// A MemoryPool is an amount of memory that evaluations share.
-type MemoryPool struct{ pool bound.Pool }
+// Share makes all evaluations share an amount of memory, in all engines that get copies of these limits. The first 256
+// KiB of each evaluation do not count. If bytes is 0, memory is not shared.
+func (l *Limits) Share(bytes int64) {
+	l.pool = nil
+	if bytes > 0 {
+		l.pool = &bound.Pool{Bytes: bytes}
+	}
+}
 
-// NewMemoryPool returns a pool of some bytes.
-func NewMemoryPool(bytes int64) *MemoryPool { return &MemoryPool{bound.Pool{Bytes: bytes}} }
+// SharedUsage returns the bytes in use of the memory that evaluations share.
+func (l *Limits) SharedUsage() int64 {
+	if l.pool == nil {
+		return 0
+	}
+	return l.pool.Usage()
+}
 
-// Usage returns how many bytes of it are in use.
-func (p *MemoryPool) Usage() int64 { return p.pool.Usage() }
-
-// ServedLimits are those of a server without more memory than a Pod of celgate has, without a pool.
+// ServedLimits returns limits for a server with the memory of a Pod of celgate; evaluations do not share memory.
 func ServedLimits() Limits {
 	return Limits{Memory: bound.Served.Bytes, Time: bound.Time(bound.Served.Steps)}
 }
 
-// bounds are those of an evaluation, where they are not set those of what predicts the API server's answer.
+// bounds returns the bounds of an evaluation; the defaults are those for predicting the API server's answer.
 func (l *Limits) bounds() bound.Limits {
 	limits := bound.Predicted
 	if l.Memory > 0 {
@@ -47,11 +53,4 @@ func (l *Limits) bounds() bound.Limits {
 		limits.Steps = bound.Steps(l.Time)
 	}
 	return limits
-}
-
-func (l *Limits) pool() *bound.Pool {
-	if l.Pool == nil {
-		return nil
-	}
-	return &l.Pool.pool
 }

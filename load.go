@@ -2,6 +2,7 @@ package celgate
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 
 	"github.com/celgate/celgate/internal/prepare"
@@ -11,9 +12,9 @@ import (
 	"github.com/celgate/celgate/state"
 )
 
-// Load reads what paths of a file system name: files, and directories with all that is below them; without a path
-// everything. The Set of the bundle is what [New] compiles, its Objects are for [Options]. The error joins everything
-// that cannot be read or used, and the bundle holds the rest.
+// Load reads files of a file system, and directories recursively; without a path, all files. The Set of the bundle is
+// what [New] compiles, its Objects are for [Options]. The error joins the problems of all documents that cannot be
+// used; the bundle contains the others.
 func Load(fsys fs.FS, paths ...string) (*manifest.Bundle, error) {
 	if len(paths) == 0 {
 		paths = []string{"."}
@@ -36,13 +37,26 @@ func load(from manifest.Loader, paths []string) (*manifest.Bundle, error) {
 	return bundle, errors.Join(append(errs, bundle.Err())...)
 }
 
-// Must returns a value, and panics if there is an error instead. It is for programs that cannot go on without the
+// Must returns a value, and panics if there is an error instead. It is for programs that cannot continue without the
 // value.
 func Must[T any](value T, err error) T {
 	if err != nil {
 		panic(err)
 	}
 	return value
+}
+
+// toTrees converts objects made of Go values; see [tree.Convert].
+func toTrees(objects []map[string]any) ([]map[string]any, error) {
+	trees := make([]map[string]any, len(objects))
+	for i, object := range objects {
+		converted, err := tree.Convert(object)
+		if err != nil {
+			return nil, fmt.Errorf("object %d: %w", i, err)
+		}
+		trees[i] = converted
+	}
+	return trees, nil
 }
 
 // withDefinitions returns the types with those of the CustomResourceDefinitions among objects.
@@ -54,7 +68,7 @@ func withDefinitions(objects []map[string]any, types *schema.Registry) (*schema.
 	return types.WithCustomResources(definitions...)
 }
 
-// clusterOf returns a cluster that holds objects as their authors wrote them.
+// clusterOf returns a cluster with objects as their authors wrote them.
 func clusterOf(objects []map[string]any, types *schema.Registry) (*state.Cluster, error) {
 	stored := make([]map[string]any, len(objects))
 	for i, object := range objects {
@@ -63,7 +77,7 @@ func clusterOf(objects []map[string]any, types *schema.Registry) (*state.Cluster
 		if types.Type(kind) == nil {
 			continue
 		}
-		// else state says what is wrong, if it matters
+		// otherwise package state reports the error, if it matters
 		if read, _, err := prepare.ReadStored(object, types, kind); err == nil {
 			stored[i] = read
 		}

@@ -12,14 +12,14 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// checkMutations looks, once all mutations of a request are made, at whether those of an invocation still hold. Whoever
-// has changed the object since is not asked: in a webhook nobody knows which policies ran before.
+// checkMutations checks, after all mutations of a request, whether those of an invocation still hold, whichever policy
+// has changed the object since: a webhook does not know which policies ran before it.
 func (r *run) checkMutations(in *invocation, v *versioned) {
 	if v.object == nil || in.binding.DryRun() {
 		return
 	}
 	made, hook := *in, *in.hook
-	hook.phase = policy.PhaseMutation // whose params look another way
+	hook.phase = policy.PhaseMutation // params have another form there
 	made.hook, made.trial = &hook, true
 	action := policy.Deny
 	if in.hook.Lost == policy.WarnOfLost {
@@ -39,7 +39,7 @@ func (r *run) checkMutations(in *invocation, v *versioned) {
 	}
 }
 
-// checkKept denies if mutation i of an invocation no longer holds of an object.
+// checkKept denies if mutation i of an invocation no longer holds for an object.
 func (r *run) checkKept(in *invocation, i int, v *versioned) (o eval.Outcome) {
 	m := &in.hook.Policy.Mutations[i]
 	name := m.Name
@@ -60,7 +60,7 @@ func (r *run) checkKept(in *invocation, i int, v *versioned) (o eval.Outcome) {
 	return o
 }
 
-// checkRepeated denies if mutation i, made once more, changes the object, or itself denies.
+// checkRepeated denies if mutation i, applied once more, changes the object, or itself denies.
 func (r *run) checkRepeated(in *invocation, i int, v *versioned) eval.Outcome {
 	if in.hook.Conditions[i] != nil && in.hook.Policy.Mutations[i].RunsOnce() {
 		if o := r.condition(in, i, v); o.Verdict != eval.Admit {
@@ -68,7 +68,7 @@ func (r *run) checkRepeated(in *invocation, i int, v *versioned) eval.Outcome {
 		}
 	}
 	again := *v
-	normal, err := v.normal.Continue(v.object, r.engine.types, v.kind) // what is not normal is no change of a mutation
+	normal, err := v.normal.Continue(v.object, r.engine.types, v.kind) // normalising is not a change by the mutation
 	if err == nil {
 		again.object, again.normal = normal.Object, normal
 	}
@@ -84,7 +84,7 @@ func (r *run) checkRepeated(in *invocation, i int, v *versioned) eval.Outcome {
 	case o.Verdict == eval.Admit && !tree.Equal(before, again.object):
 		o.Verdict = eval.Deny
 		path := namePath(difference(before, again.object), before)
-		o.Message = fmt.Sprintf("no longer holds: made once more it changes %s from %s to %s", textOfPath(path),
+		o.Message = fmt.Sprintf("no longer holds: made again, it changes %s from %s to %s", textOfPath(path),
 			textOfValue(valueAt(before, path)), textOfValue(valueAt(again.object, path)))
 		if by := r.lastChanger(path, in.hook.Ref()); by != "" {
 			o.Message += "; " + by + " has changed it"
@@ -93,7 +93,7 @@ func (r *run) checkRepeated(in *invocation, i int, v *versioned) eval.Outcome {
 	return o
 }
 
-// lastChanger names the other policy that has changed the value at a path last; empty if none is known.
+// lastChanger names the other policy that last changed the value at a path; empty if none is known.
 func (r *run) lastChanger(path []any, than policy.Ref) string {
 	for _, c := range slices.Backward(r.made) {
 		if tree.Equal(valueAt(c.Before, path), valueAt(c.After, path)) {

@@ -17,12 +17,12 @@ func TestLost(t *testing.T) {
 `
 	undo := mutates("undo", `Object{metadata: Object.metadata{labels: {"owner": "b"}}}`, "order: {after: [p]}")
 	remove := mutates("undo", `Object{metadata: Object.metadata{labels: {"owner": objects.unset()}}}`, "order: {after: [p]}")
-	const lost = `AdmissionPolicy 'p' with binding 'p' denied request: mutation owner no longer holds: made once more it changes metadata.labels.owner from "b" to "a"; AdmissionPolicy undo has changed it`
+	const lost = `AdmissionPolicy 'p' with binding 'p' denied request: mutation owner no longer holds: made again, it changes metadata.labels.owner from "b" to "a"; AdmissionPolicy undo has changed it`
 	for name, c := range map[string]struct{ spec, others, want string }{
 		"it holds": {owner, mutates("other", `Object{metadata: Object.metadata{labels: {"other": "b"}}}`, ""), ""},
 		"undone":   {owner, undo, lost},
 		"taken away": {owner, remove,
-			`made once more it changes metadata.labels from nothing to {"owner":"a"}; AdmissionPolicy undo has changed it`},
+			`made again, it changes metadata.labels from nothing to {"owner":"a"}; AdmissionPolicy undo has changed it`},
 		"a warning":     {strings.Replace(owner, ": Fail", ": Warn", 1), undo, strings.Replace("Validation failed for "+lost, " denied request", "", 1)},
 		"nothing":       {strings.Replace(owner, ": Fail", ": Skip", 1), undo, ""},
 		"exactly":       {owner + "    validation: Exact\n", undo, lost},
@@ -37,7 +37,7 @@ func TestLost(t *testing.T) {
 		"a condition that is true of what is made": {strings.Replace(owner, "name: owner", "name: owner\n    condition: has(object.data.k)", 1), undo, lost},
 		"a condition that is false":                {strings.Replace(owner, "name: owner", "name: owner\n    condition: '!has(object.data.k)'", 1), undo, ""},
 		"not idempotent": {owner[:strings.Index(owner, "    patchType")] +
-			"    patchType: JSONPatch\n    jsonPatch: {expression: '[JSONPatch{op: \"replace\", path: \"/data/k\", value: object.data.k + \"!\"}]'}", "", `made once more it changes data.k from "v!" to "v!!"`},
+			"    patchType: JSONPatch\n    jsonPatch: {expression: '[JSONPatch{op: \"replace\", path: \"/data/k\", value: object.data.k + \"!\"}]'}", "", `made again, it changes data.k from "v!" to "v!!"`},
 		"a verdict": {strings.Replace(owner, "expression: 'Object", "expression: 'object.metadata.?labels.owner.orValue(\"\") == \"b\" ? false : Object", 1), undo,
 			"mutation owner denies the object: failed expression: "},
 	} {
@@ -67,12 +67,12 @@ func TestLostRefused(t *testing.T) {
 	const mutation = "  mutations:\n  - patchType: ApplyConfiguration\n" +
 		"    applyConfiguration: {expression: 'Object{data: {\"x\": \"y\"}}'}\n"
 	const guarded = "    condition: '!has(object.data.x)'\n"
-	const vacuous = "reads data.x, which the mutation writes; give an {expression: …} of what must hold"
+	const vacuous = "reads data.x, which the mutation writes; write the condition as {expression: …}"
 	for name, c := range map[string]struct{ spec, want string }{
 		"a released policy": {never + mutation, ""},
 		"a word":            {never + "  mutationValidationPolicy: Deny\n" + mutation, `spec.mutationValidationPolicy: Unsupported value: "Deny": supported values: "Fail", "Skip", "Warn"`},
 		"no mutations":      {"  mutationValidationPolicy: Fail\n  validations: [{expression: 'true'}]\n", "spec.mutationValidationPolicy: Forbidden: the policy has no mutations"},
-		"no policy":         {never + mutation + "    validation: Exact\n", "spec.mutationValidationPolicy: Required value: mutations[0].validation says what is to hold"},
+		"no policy":         {never + mutation + "    validation: Exact\n", "spec.mutationValidationPolicy: Required value: mutations[0].validation has no effect without it"},
 		"another word":      {never + "  mutationValidationPolicy: Fail\n" + mutation + "    validation: exact\n", `spec.mutations[0].validation: Invalid value: "exact": must be Exact, Overwritable or {expression: …}`},
 		"a number":          {never + "  mutationValidationPolicy: Fail\n" + mutation + "    validation: 1\n", "must be Exact, Overwritable or {expression: …}"},
 		"another member":    {never + "  mutationValidationPolicy: Fail\n" + mutation + "    validation: {expression: 'true', message: x}\n", "spec.mutations[0].validation.message: Forbidden: unknown field"},
@@ -81,9 +81,9 @@ func TestLostRefused(t *testing.T) {
 		"no bool":           {never + "  mutationValidationPolicy: Fail\n" + mutation + "    validation: {expression: '1'}\n", "must evaluate to bool"},
 		"no such variable":  {never + "  mutationValidationPolicy: Fail\n" + mutation + "    validation: {expression: 'variables.x'}\n", "undefined field 'x'"},
 		"a condition that reads what is written": {never + "  mutationValidationPolicy: Fail\n" + mutation + guarded,
-			"spec.mutations[0].validation: Invalid value: \"Exact\": Exact says nothing here: spec.mutations[0].condition " + vacuous},
+			"spec.mutations[0].validation: Invalid value: \"Exact\": Exact does not apply: spec.mutations[0].condition " + vacuous},
 		"a match condition that does": {never + "  mutationValidationPolicy: Warn\n  matchConditions: [{name: c, expression: 'object.?data.?x.orValue(\"\") == \"\"'}]\n" + mutation,
-			"Exact says nothing here: spec.matchConditions[0].expression " + vacuous},
+			"Exact does not apply: spec.matchConditions[0].expression " + vacuous},
 		"such a variable": {never + "  mutationValidationPolicy: Fail\n  variables: [{name: x, expression: 'has(object.data.x)'}]\n" + mutation +
 			"    condition: '!variables.x'\n", "spec.mutations[0].condition " + vacuous},
 		"with Skip":          {never + "  mutationValidationPolicy: Skip\n" + mutation + guarded + "    validation: Exact\n", ""},

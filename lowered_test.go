@@ -28,7 +28,7 @@ var scopedMutations = map[string]string{
 	"struct":         applies("kubernetes.allContainers", `Item{securityContext: Item.securityContext{runAsNonRoot: true, privileged: objects.unset()}}`),
 	"unset member":   applies("kubernetes.allContainers", `Item{workingDir: objects.unset(), ?tty: optional.none(), args: objects.unset()}`),
 	"replace member": applies("kubernetes.allContainers", `Item{args: objects.replace(["x", string(item.name)])}`),
-	"optional":       applies("kubernetes.allContainers", `Item{?workingDir: item.?image, ?stdin: item.?none}`),
+	"optional":       applies("kubernetes.allContainers", `Item{?workingDir: item.?image, ?stdin: item.?stdinOnce}`),
 	"keyed list":     applies("kubernetes.allContainers", `Item{env: [Item.env{name: "PROXY", value: "p"}, Item.env{name: "A", value: item.name}]}`),
 	"keyed list, one": "condition: key > 0\n" + applies("spec.containers[*]",
 		`Item{env: [Item.env{name: "PROXY", value: "p"}], ports: [Item.ports{containerPort: 80, protocol: "TCP", name: "x"}]}`),

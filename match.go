@@ -7,15 +7,14 @@ import (
 	"slices"
 
 	"github.com/celgate/celgate/explain"
-	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/match"
 	"github.com/celgate/celgate/policy"
 )
 
-// A matcher finds out which policies, bindings and params are for a request.
+// A matcher finds the policies, bindings and params that match a request.
 type matcher struct {
 	teller
-	reading    context.Context // for what the cluster is asked
+	reading    context.Context // for reads from the cluster
 	cluster    Cluster
 	index      *hookIndex
 	known      *indexEntry
@@ -23,7 +22,7 @@ type matcher struct {
 	world      match.World
 }
 
-// begin makes the matcher one for a request that an engine is asked about. LookUp finds namespaces.
+// begin initialises the matcher for a request to an engine. lookUp finds namespaces.
 func (r *matcher) begin(
 	ctx context.Context, e *Engine, req *Request, known *indexEntry, lookUp func(name string) (map[string]any, error),
 ) {
@@ -37,16 +36,23 @@ func (r *matcher) begin(
 	r.world = match.World{Types: e.types, Namespace: lookUp}
 }
 
-// invocations yields what is to run for the request: policies by name, their bindings by name, their params by
-// namespace and name. An error stands in place of a policy or binding that cannot run; a policy or binding
-// that is not for the request yields nothing.
+// invocations yields the invocations for the request: policies by name, their bindings by name, their params by
+// namespace and name. For a policy or binding that cannot run it yields an error; a policy or binding that does not
+// match yields nothing.
 //
-// As generic/policy_dispatcher.go and validating/dispatcher.go v0.37.2: match the policy, then its
+// The order is that of generic/policy_dispatcher.go and validating/dispatcher.go v0.37.2: match the policy, then its
 // configuration, then for each binding match, params.
 func (r *matcher) invocations(phase policy.Phase) iter.Seq2[invocation, *configurationError] {
 	return func(yield func(invocation, *configurationError) bool) {
-		for _, h := range r.candidates(phase) {
-			m, err := h.criteria.Match(r.attributesFor(h), r.world)
+		hooks, certain := r.candidates(phase)
+		for i, h := range hooks {
+			var m match.Result
+			var err error
+			if i < len(certain) && certain[i] {
+				m = match.Direct(&r.attributes)
+			} else {
+				m, err = h.criteria.Match(r.attributesFor(h), r.world)
+			}
 			if err == nil && m.Matched {
 				err = h.err
 			}
@@ -69,7 +75,8 @@ func (r *matcher) invocations(phase policy.Phase) iter.Seq2[invocation, *configu
 	}
 }
 
-// attributesFor are those of the request for a policy. One about templates selects by the labels of the template.
+// attributesFor returns the attributes of the request for matching a policy. A policy about templates selects by the
+// labels of the template.
 func (r *matcher) attributesFor(h *hook) *match.Attributes {
 	if !h.template {
 		return &r.attributes
@@ -79,28 +86,40 @@ func (r *matcher) attributesFor(h *hook) *match.Attributes {
 	return &a
 }
 
-// candidates are the policies that may be for the request; who listens is told about all others too.
-func (r *matcher) candidates(phase policy.Phase) []*hook {
-	known := r.known.candidates(phase).hooks
+// candidates returns the policies that may match the request, and which of them match for certain. Listeners also
+// receive all others.
+func (r *matcher) candidates(phase policy.Phase) (hooks []*hook, certain []bool) {
+	of := r.known.candidates(phase)
+	known := of.hooks
 	if !r.hasListener() {
-		return known
+		return known, of.certain
 	}
-	templates := map[*compile.Program]bool{} // of policies that judge the template in the object
+	templates := map[*policy.Policy]bool{} // of policies that judge the template of the object
 	for _, h := range known {
-		templates[h.Program] = templates[h.Program] || h.template
+		templates[h.Policy] = templates[h.Policy] || h.template
 	}
-	var all []*hook
 	for _, h := range r.index.hooks {
 		if h.phase == phase && (h.Static || !r.known.onlyStatic) &&
-			(slices.Contains(known, h) || !h.template && !templates[h.Program]) {
-			all = append(all, h)
+			(slices.Contains(known, h) || !h.template && !templates[h.Policy]) {
+			hooks = append(hooks, h)
 		}
 	}
-	return all
+	return hooks, nil
 }
 
 func (r *matcher) bindingInvocations(h *hook, b *compiledBinding, m match.Result,
 	yield func(invocation, *configurationError) bool) bool {
+	if b.as != nil {
+		var err error
+		if m, err = b.as.Match(r.attributesFor(h), r.world); err != nil || !m.Matched {
+			of := *b
+			of.criteria = b.as
+			if r.tellMatch(h, &of, m, err); err != nil {
+				return yield(invocation{}, &configurationError{h, b, err})
+			}
+			return true
+		}
+	}
 	bm, err := b.criteria.Match(r.attributesFor(h), r.world)
 	r.tellMatch(h, b, bm, err)
 	if err == nil && !bm.Matched {
@@ -129,8 +148,8 @@ func (r *matcher) bindingInvocations(h *hook, b *compiledBinding, m match.Result
 	return true
 }
 
-// params returns what one binding evaluates with: one nil for a policy or binding without params, else the
-// objects that paramRef selects (as generic/policy_dispatcher.go v0.37.2, CollectParams).
+// params returns the params of one binding: one nil without params, else the objects that paramRef selects (as
+// generic/policy_dispatcher.go v0.37.2, CollectParams).
 func (r *matcher) params(h *hook, b *compiledBinding) ([]map[string]any, error) {
 	from := b.ParamRef
 	switch {
@@ -193,7 +212,7 @@ func (r *matcher) selectParams(h *hook, b *compiledBinding, namespace string) ([
 	return params, nil
 }
 
-// tellMatch says whether a policy, or with b its binding, is for the request.
+// tellMatch reports whether a policy, or with b its binding, matches the request.
 func (r *matcher) tellMatch(h *hook, b *compiledBinding, m match.Result, err error) {
 	if !r.hasListener() {
 		return
@@ -212,7 +231,7 @@ func (r *matcher) tellMatch(h *hook, b *compiledBinding, m match.Result, err err
 	r.tell(h, b, nil, explain.Event{Op: explain.OpMatch, Match: &found})
 }
 
-// tellParams says that a binding does not run for want of params.
+// tellParams reports that a binding does not run because its params are missing.
 func (r *matcher) tellParams(h *hook, b *compiledBinding, err error) {
 	if !r.hasListener() {
 		return
@@ -223,7 +242,7 @@ func (r *matcher) tellParams(h *hook, b *compiledBinding, err error) {
 	r.tell(h, b, nil, explain.Event{Op: explain.OpMatch, Match: &found})
 }
 
-// wantedParams are the params that a binding asks for, in words.
+// wantedParams describes the params that a binding selects.
 func (r *matcher) wantedParams(h *hook, b *compiledBinding) string {
 	ref := b.ParamRef
 	text := h.ParamKind.Kind + " "
@@ -241,7 +260,7 @@ func (r *matcher) wantedParams(h *hook, b *compiledBinding) string {
 		text += "with labels " + b.selector.String()
 	}
 	if h.param != nil && h.param.Namespaced && ref.Namespace == "" {
-		text += " (paramRef names no namespace, so that it is the request's)"
+		text += " (paramRef does not name a namespace, so it is that of the request)"
 	}
 	return text
 }

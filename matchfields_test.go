@@ -38,7 +38,7 @@ func TestMatchFields(t *testing.T) {
 	for _, c := range []struct{ constraints, binding, kind, by, reason string }{
 		{"    namespaces: [shop]", "", "ConfigMap", "namespaces", "namespaces says shop; the object is in namespace team"},
 		{"    namespaces: [te*]", "", "ConfigMap", "", ""},
-		{"    namespaces: ['*']", "", "PersistentVolume", "namespaces", "namespaces says *; the object has no namespace"},
+		{"    namespaces: ['*']", "", "PersistentVolume", "namespaces", "namespaces says *; the object does not have a namespace"},
 		{"    excludeNamespaces: [t*m]", "", "ConfigMap", "excludeNamespaces",
 			"excludeNamespaces says t*m; the object is in namespace team"},
 		{"    subjects: [{kind: Group, name: devs}]", "", "ConfigMap", "subjects", "subjects says Group devs; the user is ann of ops, system:authenticated"},

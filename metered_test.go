@@ -43,7 +43,7 @@ func TestMetered(t *testing.T) {
   auditAnnotations: [{key: k, valueExpression: string(variables.used)}]
 `)
 	var variables []string
-	for _, r := range d.Resolutions {
+	for _, r := range d.Resolutions() {
 		variables = append(variables, fmt.Sprintf("%s %s %d %d", r.Policy, r.Variable, r.Times, r.Failed))
 	}
 	slices.Sort(variables)
@@ -52,7 +52,7 @@ func TestMetered(t *testing.T) {
 		t.Errorf("variables: %s", got)
 	}
 	budgets, costs := map[string]int{}, map[string]int64{}
-	for _, s := range d.Spendings {
+	for _, s := range d.Spendings() {
 		budgets[s.Budget]++
 		costs[s.Budget] += s.Units
 		if s.Policy != "p" || s.Binding != "p" || s.Units <= 0 || s.Units > s.Of {
@@ -73,14 +73,14 @@ func TestMetered(t *testing.T) {
 	}
 	var validations int64
 	for _, o := range d.Outcomes {
-		if strings.HasPrefix(o.Field, "spec.validations") {
+		if strings.HasPrefix(o.Field(), "spec.validations") {
 			validations += o.Cost
 		}
 	}
 	if costs[celgate.OfValidations] <= validations {
 		t.Errorf("the message costs nothing: %d of %d", validations, costs[celgate.OfValidations])
 	}
-	if d := admit(t, dialectPolicy("p", "  validations: [{expression: 'true'}]\n"), "{a: b}"); d.Spendings != nil {
+	if d := admit(t, dialectPolicy("p", "  validations: [{expression: 'true'}]\n"), "{a: b}"); d.Spendings() != nil {
 		t.Error("counted though nobody asks")
 	}
 }
@@ -113,9 +113,9 @@ func TestBudgetSpent(t *testing.T) {
 			strings.Join(sum, " && ") + ` ? {"data": {"x": "y"}} : {}'}}]` + "\n"},
 	} {
 		d := metered(t, c.spec)
-		i := slices.IndexFunc(d.Spendings, func(s celgate.Spending) bool { return s.Budget == c.of })
-		if i < 0 || d.Spendings[i].Units != d.Spendings[i].Of+1 || d.Allowed {
-			t.Errorf("%s: %+v %s", c.of, d.Spendings, said(d))
+		i := slices.IndexFunc(d.Spendings(), func(s celgate.Spending) bool { return s.Budget == c.of })
+		if i < 0 || d.Spendings()[i].Units != d.Spendings()[i].Of+1 || d.Allowed {
+			t.Errorf("%s: %+v %s", c.of, d.Spendings(), said(d))
 		}
 	}
 }

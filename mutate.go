@@ -17,16 +17,25 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// mutate runs the mutating policies, and those that ask for it a second time when the object has changed (as
-// mutating/dispatcher.go and mutating/reinvocationcontext.go v0.37.2). Policies of the dialect run again while what
-// they look at changes, as often as they may. The error is one that no failurePolicy covers.
+// mutate runs the mutating policies, and a second time those that request it if the object has changed (as
+// mutating/dispatcher.go and mutating/reinvocationcontext.go v0.37.2). Policies of the dialect run again while the
+// fields that they read change, up to their limit. The error is one to which failurePolicy does not apply.
 func (r *run) mutate() error {
 	re := reinvocation{pass: 1}
 	err := r.mutationPass(&re)
-	if r.engine.standsIn { // whoever stands in for the server may be asked again, see [Engine.Remutate]
-		r.decision.ran = re.invocations()
+	if r.engine.standsIn { // a webhook may be called again, see [Engine.Remutate]
+		r.decision.addRare().ran = re.invocations()
 	}
 	for pass := 2; err == nil && r.decision.Allowed && re.requested; pass++ {
+		if pass == 2 && r.engine.plugins != nil {
+			changed, refused := r.admitAgain()
+			if refused != nil {
+				return refused
+			}
+			if changed {
+				re.require()
+			}
+		}
 		re.begin(pass)
 		if pass == 2 && r.secondPassRedundant(&re) || pass > 2 && !r.hasOwnDue(&re) {
 			break
@@ -40,7 +49,21 @@ func (r *run) mutate() error {
 	return err
 }
 
-// passAgain runs a pass that matches anew, on what the one before made.
+// admitAgain runs the mutating plugins again after the policies, and reports whether they changed the object.
+func (r *run) admitAgain() (changed bool, err error) {
+	again := *r.Request
+	again.Object = r.decision.Object
+	answer, err := r.engine.fill(r.ctx, &again)
+	r.decision.leave(answer.Unchecked...)
+	if err != nil || tree.Equal(answer.Object, again.Object) {
+		return false, err
+	}
+	r.decision.addFilling(Change{Before: again.Object, After: answer.Object})
+	r.decision.Object, r.normal = answer.Object, prepare.Normal{}
+	return true, nil
+}
+
+// passAgain runs a pass that matches again, on the result of the one before.
 func (r *run) passAgain(re *reinvocation) error {
 	again := *r.Request
 	again.Object = r.decision.Object
@@ -51,7 +74,7 @@ func (r *run) passAgain(re *reinvocation) error {
 	return err
 }
 
-// hasOwnDue reports that a policy of the dialect is to run again.
+// hasOwnDue reports whether a policy of the dialect must run again.
 func (r *run) hasOwnDue(re *reinvocation) bool {
 	for key := range re.again {
 		if key.kind == policy.Admission {
@@ -61,19 +84,20 @@ func (r *run) hasOwnDue(re *reinvocation) bool {
 	return false
 }
 
-// secondPassRedundant reports whether a second pass cannot change the result: nothing runs again, no released policy
-// looks at the object to find out whether it is for the request, and the object needs no conversion, which could fail
-// now.
+// secondPassRedundant reports whether a second pass cannot change the result: no policy runs again, no native policy's
+// match depends on the object, and the object needs no conversion, which could now fail.
 func (r *run) secondPassRedundant(re *reinvocation) bool {
 	converted := slices.ContainsFunc(r.objects, func(v *versioned) bool { return v.kind != r.Kind })
 	return len(re.again) == 0 && !converted && !r.hasListener() && !r.known.mutating.byObject
 }
 
-// fights finds out whether the policies that would run once more change the object: then they do not come to rest. What
-// they make of it is not kept.
+// fights finds the policies that would change the object if they ran once more: they do not reach a stable result.
+// These changes are not kept.
 func (r *run) fights(re *reinvocation) error {
 	before := *r.decision
 	before.AuditAnnotations = maps.Clone(before.AuditAnnotations)
+	kept := *before.seldom()
+	before.rare = &kept
 	trial := reinvocation{pass: re.pass + 1, again: re.restless}
 	told := r.told
 	r.told = nil
@@ -86,15 +110,14 @@ func (r *run) fights(re *reinvocation) error {
 	}
 	for i := range made {
 		f := fightOver(before.Changes, &made[i])
-		before.Fights = append(before.Fights, f)
+		kept.fights = append(kept.fights, f)
 		r.decision.warn(Warning{Text: f.String()})
 	}
-	r.decision.Fights = before.Fights
 	return nil
 }
 
-// mutationPass runs every invocation of the mutating policies once, each on the result of the one before.
-// Matching and params are settled on the incoming object before the first of them runs.
+// mutationPass runs every invocation of the mutating policies once, each on the result of the one before. All of them
+// are matched with the incoming object before the first one runs.
 func (r *run) mutationPass(re *reinvocation) error {
 	var ready []invocation
 	var failures []policyError
@@ -130,7 +153,7 @@ func (r *run) runMutations(ready []invocation, re *reinvocation) ([]policyError,
 	if _, err := r.requestNamespace(); err != nil {
 		return nil, err
 	}
-	p := mutatingPass{run: r, second: re.pass > 1}
+	p := mutatingPass{run: r, second: re.pass > 1, expected: min(len(ready), 4)}
 	var touched []*versioned
 	for i := range ready {
 		changed, err := p.invoke(&ready[i], re)
@@ -152,11 +175,12 @@ func (r *run) runMutations(ready []invocation, re *reinvocation) ([]policyError,
 type mutatingPass struct {
 	*run
 	second   bool
+	expected int // how many changes have room at once
 	failures []policyError
-	last     *versioned // the object as the last policy had it
+	last     *versioned // the object after the last policy
 }
 
-// invoke runs one invocation and returns the object if that changed. An error ends the request.
+// invoke runs one invocation and returns the object if it changed. An error ends the request.
 func (p *mutatingPass) invoke(in *invocation, re *reinvocation) (*versioned, error) {
 	start := p.beginning()
 	v, err := p.convertTo(in.kind)
@@ -212,8 +236,8 @@ func (p *mutatingPass) invoke(in *invocation, re *reinvocation) (*versioned, err
 	return v, nil
 }
 
-// begin reports whether an invocation has its turn: its match conditions hold, and in a second pass there is a reason
-// for it to run again.
+// begin reports whether an invocation runs: its match conditions hold, and in a second pass there is a reason to run it
+// again.
 func (p *mutatingPass) begin(in *invocation, v *versioned, re *reinvocation) bool {
 	if p.second && in.hook.Kind == policy.Admission && !re.isDue(in) {
 		p.tellRun(in, re.skipReason(in))
@@ -241,8 +265,8 @@ func (p *mutatingPass) begin(in *invocation, v *versioned, re *reinvocation) boo
 	return true
 }
 
-// conditionHolds evaluates the condition of one mutation, which only policies of the dialect have. With a scope it is
-// asked for each value, with forEach for each item.
+// conditionHolds evaluates the condition of one mutation of the dialect. With a scope or forEach it returns true,
+// because the condition is evaluated for each value.
 func (p *mutatingPass) conditionHolds(in *invocation, m int, v *versioned) bool {
 	if in.hook.Kind != policy.Admission || in.hook.Conditions[m] == nil || !in.hook.Policy.Mutations[m].RunsOnce() {
 		return true
@@ -256,7 +280,7 @@ func (p *mutatingPass) conditionHolds(in *invocation, m int, v *versioned) bool 
 	return o.Verdict == eval.Admit
 }
 
-// mutation makes one mutation. The error is one that ends the request.
+// mutation applies one mutation. An error ends the request.
 func (p *mutatingPass) mutation(in *invocation, m int, v *versioned) error {
 	told := p.tellMutation(in, m, v)
 	o, err := p.makeMutation(in, m, v, told)
@@ -267,7 +291,7 @@ func (p *mutatingPass) mutation(in *invocation, m int, v *versioned) error {
 	p.meter.Keep()
 	p.noteExcess(in)
 	p.record(in, []eval.Outcome{o})
-	if o.Cost == 0 && errors.Is(o.Err, ErrBudget) { // that of one expression alone has a cost
+	if o.Cost == 0 && errors.Is(o.Err, ErrBudget) { // the error of a single expression has a cost
 		o.Cost = Budget + 1
 	}
 	p.spend(in, OfMutation, o.Cost)
@@ -280,8 +304,8 @@ func (p *mutatingPass) mutation(in *invocation, m int, v *versioned) error {
 	return err
 }
 
-// failBeyondCost reports that the policies before have cost so much that nothing else of this one is evaluated, which
-// is an error of it.
+// failBeyondCost reports whether the policies before have exceeded the cost of a request; then the policy fails without
+// being evaluated.
 func (p *mutatingPass) failBeyondCost(in *invocation) bool {
 	o := p.costExcess()
 	if o == nil {
@@ -292,7 +316,7 @@ func (p *mutatingPass) failBeyondCost(in *invocation) bool {
 	return true
 }
 
-// fail notes an outcome that denies the request if the policy has failurePolicy Fail.
+// fail records an outcome that denies the request if the policy has failurePolicy Fail.
 func (p *mutatingPass) fail(in *invocation, o eval.Outcome) {
 	f := policyError{hook: in.hook, binding: in.binding, message: o.Message,
 		reason: metav1.StatusReasonInvalid, outcome: &o, param: in.paramName(), err: o.Err}
@@ -302,8 +326,8 @@ func (p *mutatingPass) fail(in *invocation, o eval.Outcome) {
 	p.failures = append(p.failures, f)
 }
 
-// keep notes what an invocation made of the object, and reports whether the next one sees another object. The mutations
-// of the policy that changed it are in changing.
+// keep records the changes of an invocation, and reports whether the next one sees another object. changing are the
+// mutations that changed it.
 func (p *mutatingPass) keep(in *invocation, v *versioned, before map[string]any, changing []int) bool {
 	changed := !tree.Equal(before, v.object)
 	if changed && in.binding.MutationActions != nil {
@@ -311,17 +335,22 @@ func (p *mutatingPass) keep(in *invocation, v *versioned, before map[string]any,
 	}
 	if in.binding.DryRun() {
 		if changed {
-			p.decision.DryRun = append(p.decision.DryRun, in.change(before, v.object, changing, p.second))
+			more := p.decision.addRare()
+			more.dryRun = append(more.dryRun, in.change(before, v.object, changing, p.second))
 		}
 		return false
 	}
 	if changed {
+		if p.decision.Changes == nil {
+			p.decision.Changes = make([]Change, 0, p.expected)
+		}
 		p.decision.Changes = append(p.decision.Changes, in.change(before, v.object, changing, p.second))
 	}
 	return changed
 }
 
-// change is what an invocation made of an object; changing are the mutations that did, nil for the only one.
+// change returns the change of an object by an invocation; changing are the mutations responsible, nil for the only
+// one.
 func (in *invocation) change(before, after map[string]any, changing []int, second bool) Change {
 	c := Change{
 		Kind: in.hook.Kind, Policy: in.hook.Name, Binding: in.binding.Name, Param: in.paramName(), Second: second,
@@ -338,14 +367,14 @@ func (in *invocation) change(before, after map[string]any, changing []int, secon
 	return c
 }
 
-// writeBack makes the object of the last policy the object of the request. What policies changed in other
-// versions of it is lost on the server.
+// writeBack makes the object of the last policy the object of the request. On the server, changes through other
+// versions are lost.
 func (r *run) writeBack(last *versioned, touched []*versioned) error {
 	if slices.ContainsFunc(touched, func(v *versioned) bool { return v != last }) {
 		r.decision.note(quirks.LostMutation, "")
 	}
 	object := last.object
-	if last.kind != r.Kind && !last.custom { // a custom object says itself what it is
+	if last.kind != r.Kind && !last.custom { // a custom object has its own apiVersion
 		var err error
 		if object, err = r.engine.types.Convert(object, r.Kind); err != nil {
 			return apierrors.NewInternalError(fmt.Errorf("failed to convert object: %w", err))
@@ -356,15 +385,14 @@ func (r *run) writeBack(last *versioned, touched []*versioned) error {
 		return apierrors.NewInternalError(fmt.Errorf("failed to convert object: %w", err))
 	}
 	r.decision.Object, r.sharesLabels = object, last.normal.SharesLabels
-	// What one policy made of the object of the request is known to differ from it.
+	// A single change of the request's object is known to differ from it.
 	c := r.decision.Changes
 	known := len(c) == 1 && tree.IsSame(c[0].Before, r.Object) && tree.IsSame(c[0].After, object)
 	r.decision.Mutated = r.decision.Mutated || known || !tree.Equal(object, r.Object)
 	return nil
 }
 
-// conditionsHold evaluates the match conditions, which show the object of a built-in kind by reflection from
-// then on.
+// conditionsHold evaluates the match conditions. From then on the object of a built-in kind is presented by reflection.
 func (r *run) conditionsHold(in *invocation, v *versioned) (bool, *eval.Outcome) {
 	if len(in.hook.MatchConditions) == 0 {
 		return true, nil
@@ -381,8 +409,8 @@ func (r *run) conditionsHold(in *invocation, v *versioned) (bool, *eval.Outcome)
 	return conditions.Matched, nil
 }
 
-// refuseMutation denies the request if policies with failurePolicy Fail failed: status 403 whatever the reason,
-// one cause for each of them (as generic/policy_dispatcher.go v0.37.2).
+// refuseMutation denies the request if policies with failurePolicy Fail failed: with status 403 for any reason, and one
+// cause for each of them (as generic/policy_dispatcher.go v0.37.2).
 func (r *run) refuseMutation(failures []policyError) {
 	var causes []metav1.StatusCause
 	var hidden []auditedFailure
@@ -424,7 +452,7 @@ func (r *run) refuseMutation(failures []policyError) {
 		return
 	}
 	named := *r.Request
-	named.Object = r.decision.Object // what the policies made of it until now
+	named.Object = r.decision.Object // the present result of the policies
 	status := apierrors.NewForbidden(r.Resource.GroupResource(), named.displayName(), errors.New("")).Status()
 	status.Message, status.Reason = causes[0].Message, first.reason
 	status.Details.Causes = causes

@@ -49,10 +49,10 @@ func TestNamespacedBindingRefused(t *testing.T) {
 			`NamespacedAdmissionPolicyBinding.policy.celgate.dev "team/own" is invalid: spec.policyName: Forbidden: the policy owned is not bindable in namespaces`},
 		"one of several":        {"", "  policies: [{name: owned}]", "spec.policies[0]: Forbidden: the policy owned is not bindable in namespaces"},
 		"a released policy":     {open, "  policies: [{name: owned, kind: ValidatingAdmissionPolicy}]", "spec.policies[0].kind: Forbidden"},
-		"params of another one": {params, "  policyName: owned\n  paramRef: {name: a, namespace: other, parameterNotFoundAction: Deny}", "spec.paramRef.namespace: Forbidden: the params are of the namespace of the binding"},
+		"params of another one": {params, "  policyName: owned\n  paramRef: {name: a, namespace: other, parameterNotFoundAction: Deny}", "spec.paramRef.namespace: Forbidden: params always come from the namespace of the binding"},
 		"params of the cluster": {open + "\n  paramKind: {apiVersion: storage.k8s.io/v1, kind: StorageClass}",
-			"  policyName: owned\n  paramRef: {name: a, parameterNotFoundAction: Deny}", "spec.paramRef: Forbidden: the params of AdmissionPolicy owned, StorageClass, are of no namespace"},
-		"namespaces":           {open, "  policyName: owned\n  matchResources: {namespaces: [a]}", "spec.matchResources.namespaces: Forbidden: the binding is for its own namespace"},
+			"  policyName: owned\n  paramRef: {name: a, parameterNotFoundAction: Deny}", "spec.paramRef: Forbidden: the params of AdmissionPolicy owned, StorageClass, are cluster-scoped"},
+		"namespaces":           {open, "  policyName: owned\n  matchResources: {namespaces: [a]}", "spec.matchResources.namespaces: Forbidden: a namespaced binding always applies to its own namespace"},
 		"excluded ones":        {open, "  policyName: owned\n  matchResources: {excludeNamespaces: [a]}", "spec.matchResources.excludeNamespaces: Forbidden"},
 		"a namespace selector": {open, "  policyName: owned\n  matchResources: {namespaceSelector: {matchLabels: {a: b}}}", "spec.matchResources.namespaceSelector: Forbidden"},
 	} {

@@ -2,6 +2,7 @@ package celgate
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -16,15 +17,20 @@ import (
 	"github.com/celgate/celgate/internal/match"
 	"github.com/celgate/celgate/internal/parallel"
 	"github.com/celgate/celgate/internal/patch/merge"
+	"github.com/celgate/celgate/internal/plugins"
 	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/internal/registry"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema/builtin"
 )
 
-// New compiles the policies of set. Policies and bindings that the server would not store are in Rejected;
-// an error means that the options cannot be met, or that the set is one that no cluster has.
+// New compiles the policies of set. Policies and bindings that the server would refuse to store are in
+// [Engine.Rejections]. It returns an error if the options are not valid, or if a cluster cannot contain the set, for
+// example two policies of one name. A nil set is empty.
 func New(set *policy.Set, opts Options) (*Engine, error) {
+	if set == nil {
+		set = &policy.Set{}
+	}
 	if _, twice := set.Deduplicate(); len(twice) > 0 {
 		return nil, twice[0]
 	}
@@ -53,11 +59,11 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 	return e, err
 }
 
-// newEmpty returns an engine without policies in the world that the options say.
+// newEmpty returns an engine without policies for the given options.
 func newEmpty(opts Options) (*Engine, error) {
 	e := &Engine{
 		types: opts.Types, cluster: opts.Cluster, timed: opts.Timed, metered: opts.Metered,
-		limits: opts.Limits.bounds(), mostCost: opts.Limits.Cost, pool: opts.Limits.pool(), sizes: opts.Sizes,
+		limits: opts.Limits.bounds(), mostCost: opts.Limits.Cost, pool: opts.Limits.pool, sizes: opts.Sizes,
 		minor: cmp.Or(opts.KubeVersion, Newest), standsIn: opts.WithoutQuirks,
 		index: &hookIndex{}, merger: &merge.Merger{}, watched: &watchedPolicies{}, customs: &registry.Customs{},
 		policies: map[policy.Ref]*policy.Policy{},
@@ -69,28 +75,49 @@ func newEmpty(opts Options) (*Engine, error) {
 	if !opts.WithoutQuirks {
 		e.quirks = known
 	}
+	e.merger.Unique = e.quirks.Has(quirks.LiveDuplicates)
 	var err error
 	if e.envs, err = celenv.New(e.minor, e.quirks); err != nil {
+		return nil, err
+	}
+	objects, err := toTrees(opts.Objects)
+	if err != nil {
 		return nil, err
 	}
 	if e.types == nil {
 		if e.types, err = builtin.Registry(e.minor); err != nil {
 			return nil, err
 		}
-		if e.types, err = withDefinitions(opts.Objects, e.types); err != nil {
+		if e.types, err = withDefinitions(objects, e.types); err != nil {
 			return nil, err
 		}
 	}
 	if e.cluster == nil {
-		if e.cluster, err = clusterOf(opts.Objects, e.types); err != nil {
+		if e.cluster, err = clusterOf(objects, e.types); err != nil {
 			return nil, err
 		}
 	}
 	e.index.types = e.types
-	return e, nil
+	return e, e.serve(opts.Server)
 }
 
-// bind returns the bindings of each policy that the server would store, by their names. The others are rejected.
+// serve makes the engine predict the whole answer of a server; nil: not.
+func (e *Engine) serve(s *Server) (err error) {
+	if s == nil {
+		return nil
+	}
+	e.server = s
+	cluster := s.Cluster
+	if cluster == nil {
+		cluster = e.cluster
+	}
+	e.webhooks = e.readWebhooks(context.Background(), cluster)
+	e.plugins, err = plugins.New(plugins.Options{Choice: s.Plugins, Minor: e.minor, Types: e.types,
+		Cluster: cluster, Complete: s.Complete})
+	return err
+}
+
+// bind returns the valid bindings of each policy, by name. The others are rejected.
 func (e *Engine) bind(set *policy.Set) (map[policy.Ref][]*compiledBinding, error) {
 	bindings := map[policy.Ref][]*compiledBinding{}
 	singletons := map[policy.Ref]*policy.Policy{}
@@ -103,7 +130,7 @@ func (e *Engine) bind(set *policy.Set) (map[policy.Ref][]*compiledBinding, error
 	}
 	for _, b := range sortedByName(set.Bindings, func(b *policy.Binding) string { return b.Name }) {
 		if errs := b.BindsSingletons(singletons); len(errs) > 0 {
-			e.reject(b.APIVersion, b.Ref(), b.Position, b.Ref().Invalid(errs))
+			e.reject(b.APIVersion, b.Ref(), b.Position, e.invalidStatus(b.Ref(), errs))
 			continue
 		}
 		if !b.Stored && !b.Static && e.rejectUnserved(b.APIVersion, b.Ref(), b.Position) {
@@ -114,7 +141,7 @@ func (e *Engine) bind(set *policy.Set) (map[policy.Ref][]*compiledBinding, error
 			written.OldBinding = b
 		}
 		if errs := e.WriteErrors(written); len(errs) > 0 {
-			e.reject(b.APIVersion, b.Ref(), b.Position, b.Ref().Invalid(errs))
+			e.reject(b.APIVersion, b.Ref(), b.Position, e.invalidStatus(b.Ref(), errs))
 			continue
 		}
 		bound := &compiledBinding{Binding: b, criteria: match.Compile(b.Scope())}
@@ -131,8 +158,8 @@ func (e *Engine) bind(set *policy.Set) (map[policy.Ref][]*compiledBinding, error
 	return bindings, nil
 }
 
-// compile checks policies as they are written or stored, and makes programs of those that have a binding. What before
-// has compiled is taken over.
+// compile checks policies by the rules for new or stored ones, and compiles those with a binding. Results of before are
+// reused.
 func (e *Engine) compile(policies []*policy.Policy, bindings map[policy.Ref][]*compiledBinding, before *Engine) {
 	compiled := parallel.Map(policies, func(p *policy.Policy) compiledPolicy {
 		c, checked := before.compiledOf(p, e.minor)
@@ -155,7 +182,7 @@ func (e *Engine) compile(policies []*policy.Policy, bindings map[policy.Ref][]*c
 	}
 }
 
-// validPolicies returns the policies that the write-time rules let in.
+// validPolicies returns the policies that satisfy the write-time rules.
 func (e *Engine) validPolicies(policies []*policy.Policy) map[policy.Ref]*policy.Policy {
 	valid := map[policy.Ref]*policy.Policy{}
 	for _, p := range policies {
@@ -166,19 +193,19 @@ func (e *Engine) validPolicies(policies []*policy.Policy) map[policy.Ref]*policy
 	return valid
 }
 
-// enforce puts a policy in force with its bindings, once for each phase that it has a say in, or rejects it.
+// enforce puts a policy in force with its bindings, once for each of its phases, or rejects it.
 func (e *Engine) enforce(p *policy.Policy, bindings []*compiledBinding) error {
 	c := e.compiled[p]
 	if !p.Stored && !p.Static && e.rejectUnserved(p.APIVersion, p.Ref(), p.Position) {
 		return nil
 	}
 	if len(c.refused) > 0 {
-		e.reject(p.APIVersion, p.Ref(), p.Position, p.Ref().Invalid(c.refused))
+		e.reject(p.APIVersion, p.Ref(), p.Position, e.invalidStatus(p.Ref(), c.refused))
 		return nil
 	}
 	e.policies[p.Ref()] = p
 	if len(c.fails) > 0 {
-		e.failing = append(e.failing, Rejection{p.APIVersion, p.Ref(), p.Ref().Invalid(c.fails), p.Position})
+		e.failing = append(e.failing, Rejection{p.APIVersion, p.Ref(), e.invalidStatus(p.Ref(), c.fails), p.Position})
 	}
 	if len(bindings) == 0 {
 		return nil
@@ -186,16 +213,19 @@ func (e *Engine) enforce(p *policy.Policy, bindings []*compiledBinding) error {
 	if c.err != nil {
 		return fmt.Errorf("policy %s: %w", p.Name, c.err)
 	}
+	if p.Abstract {
+		bindings = boundAs(p, bindings)
+	}
 	h := hook{Program: c.Program, criteria: match.Compile(p.MatchConstraints), bindings: bindings, mentions: c.mentions,
 		err: c.fails.ToAggregate()}
 	if p.ParamKind != nil {
 		gv, err := parseGroupVersion(p.ParamKind.APIVersion)
 		if err != nil {
-			return nil // as on the server, whose write-time rules do not let such a policy in
+			return nil // as on the server, whose write-time rules refuse such a policy
 		}
 		kind := gv.WithKind(p.ParamKind.Kind)
 		if h.param = e.types.ResourceFor(kind); h.param == nil {
-			h.err = &ParamKindError{kind}
+			h.err = textError{fmt.Sprintf("%s: '%s'", ErrNoParamKind, kind), ErrNoParamKind}
 		} else if p.DefaultParams != nil {
 			var errs field.ErrorList
 			if h.defaults, errs = e.defaultParams(p, h.param); len(errs) > 0 {
@@ -218,12 +248,23 @@ func (e *Engine) enforce(p *policy.Policy, bindings []*compiledBinding) error {
 	return nil
 }
 
+// boundAs returns the bindings of an abstract policy, each with the resulting match criteria.
+func boundAs(p *policy.Policy, bindings []*compiledBinding) (all []*compiledBinding) {
+	for _, b := range bindings {
+		of := *b
+		m := p.With(b.Binding).MatchConstraints
+		of.as = match.Compile(&policy.MatchResources{ResourceRules: m.ResourceRules, MatchPolicy: m.MatchPolicy})
+		all = append(all, &of)
+	}
+	return all
+}
+
 func (e *Engine) reject(apiVersion string, ref policy.Ref, pos policy.Position, status *metav1.Status) {
 	e.rejected = append(e.rejected, Rejection{apiVersion, ref, status, pos})
 }
 
 // rejectUnserved rejects an object in a version that the server does not serve, and reports whether it did. A webhook
-// that stands in for the server takes every version.
+// that replaces the server accepts every version.
 func (e *Engine) rejectUnserved(apiVersion string, ref policy.Ref, pos policy.Position) bool {
 	if e.standsIn {
 		return false
@@ -238,10 +279,10 @@ func (e *Engine) rejectUnserved(apiVersion string, ref policy.Ref, pos policy.Po
 	return true
 }
 
-// dropUnfit takes bindings out of force that do not go with their policies: those of several policies of which one is
-// not valid or not there, or which have different kinds of params, and those that say what becomes of a validation that
-// no policy of theirs has. A stored one of these stays: the policy has changed since, and without what it says it is
-// stricter.
+// dropUnfit drops bindings that do not fit their policies: those of several policies of which one is missing or
+// invalid, or whose kinds of params differ; those without rules for an abstract policy; and those that mention a
+// validation that none of their policies has. A stored binding of the last sort stays: the policy has changed since,
+// and without the override it is stricter.
 func (e *Engine) dropUnfit(all []*policy.Binding, valid map[policy.Ref]*policy.Policy,
 	bindings map[policy.Ref][]*compiledBinding) {
 	for _, b := range all {
@@ -251,15 +292,15 @@ func (e *Engine) dropUnfit(all []*policy.Binding, valid map[policy.Ref]*policy.P
 				policies = append(policies, p)
 			}
 		}
-		errs := append(b.CheckTogether(valid), e.clusterParams(b, policies)...)
+		errs := slices.Concat(b.CheckTogether(valid), b.CheckAbstract(valid), e.clusterParams(b, policies))
 		if !b.Stored {
-			errs = append(errs, b.CheckNames(valid)...)
+			errs = slices.Concat(errs, b.CheckNames(valid), e.unfitRules(b, policies))
 		}
 		e.drop(b, errs, bindings)
 	}
 }
 
-// drop rejects a binding that is in force; not without errs.
+// drop rejects a binding in force if there are errors.
 func (e *Engine) drop(b *policy.Binding, errs field.ErrorList, bindings map[policy.Ref][]*compiledBinding) {
 	bound := func(in *compiledBinding) bool { return in.Binding == b }
 	if len(errs) == 0 || !slices.ContainsFunc(bindings[b.PolicyRef()], bound) {
@@ -268,10 +309,10 @@ func (e *Engine) drop(b *policy.Binding, errs field.ErrorList, bindings map[poli
 	for _, ref := range b.PolicyRefs() {
 		bindings[ref] = slices.DeleteFunc(bindings[ref], bound)
 	}
-	e.reject(b.APIVersion, b.Ref(), b.Position, b.Ref().Invalid(errs))
+	e.reject(b.APIVersion, b.Ref(), b.Position, e.invalidStatus(b.Ref(), errs))
 }
 
-// staticKnown is an error if a set has static policies and servers of the minor read none.
+// staticKnown returns an error if a set has static policies and servers of the minor do not read any.
 func (e *Engine) staticKnown(set *policy.Set) error {
 	i := slices.IndexFunc(set.Policies, func(p *policy.Policy) bool { return p.Static })
 	if i < 0 || e.knowsStatic() {
@@ -280,7 +321,7 @@ func (e *Engine) staticKnown(set *policy.Set) error {
 	return fmt.Errorf("%s: %w", set.Policies[i].Ref(), quirks.CheckStatic(e.minor))
 }
 
-// compiledOf returns what the engine has compiled of a policy, and whether it has checked it.
+// compiledOf returns the result of compiling a policy, and whether the engine has it.
 func (e *Engine) compiledOf(p *policy.Policy, minor string) (compiledPolicy, bool) {
 	if e == nil || e.minor != minor {
 		return compiledPolicy{}, false
@@ -293,7 +334,7 @@ func sortedByName[T any](items []T, name func(T) string) []T {
 	return slices.SortedStableFunc(slices.Values(items), func(a, b T) int { return cmp.Compare(name(a), name(b)) })
 }
 
-// textOf returns all expressions of a policy.
+// textOf returns the text of all expressions of a policy.
 func textOf(p *policy.Policy) string {
 	var text strings.Builder
 	for x := range p.Expressions() {

@@ -12,9 +12,8 @@ import (
 
 var optionKinds = map[Operation]string{Create: "CreateOptions", Update: "UpdateOptions", Delete: "DeleteOptions"}
 
-// checkOptions returns the server's answer to options that it refuses before anything else looks at the request, by
-// the validation of k8s.io/apimachinery that the server's handlers call. The options of a DELETE are returned as they
-// are.
+// checkOptions returns the server's answer to invalid options, which it refuses first, by the validation of
+// k8s.io/apimachinery that the server's handlers call. It also returns the options of a DELETE.
 func checkOptions(req *Request) (*metav1.DeleteOptions, error) {
 	var errs field.ErrorList
 	var deletion *metav1.DeleteOptions
@@ -26,7 +25,7 @@ func checkOptions(req *Request) (*metav1.DeleteOptions, error) {
 		}
 		errs = validation.ValidateCreateOptions(&options)
 	case Update:
-		var options metav1.UpdateOptions // PatchOptions have one member more, which has no wrong value
+		var options metav1.UpdateOptions // PatchOptions have one more member, of which every value is valid
 		if err := readOptions(req.Options, &options); err != nil {
 			return nil, err
 		}
@@ -48,7 +47,7 @@ func checkOptions(req *Request) (*metav1.DeleteOptions, error) {
 	return nil, apierrors.NewInvalid(apischema.GroupKind{Group: metav1.GroupName, Kind: kind}, "", errs)
 }
 
-// readOptions decodes options, unless they say nothing but what they are.
+// readOptions decodes options, unless they only have apiVersion and kind.
 func readOptions(sent map[string]any, into any) error {
 	more := false
 	for member, value := range sent {

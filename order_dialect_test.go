@@ -91,7 +91,7 @@ func TestOrderOfDialect(t *testing.T) {
 		"order overrides what is read": {sets("a", "x", "object.data.y", "order: {before: [b]}") + sets("b", "y", `"1"`, ""),
 			"a\nb: after a, by its spec.order.before[0]", ""},
 		"order names nobody": {sets("a", "x", `"1"`, "order: {after: [z]}"), "a",
-			`UnknownPolicy policies.yaml:8:19: AdmissionPolicy a: spec.order.after[0]: Invalid value: "z": no mutating policy of this name is in force`},
+			`UnknownPolicy policies.yaml:8:19: AdmissionPolicy a: spec.order.after[0]: Invalid value: "z": a mutating policy of this name is not in force`},
 		"order contradicts another": {sets("a", "x", `"1"`, "order: {after: [b]}") + sets("b", "y", `"1"`, "order: {after: [a]}"),
 			"b\na: after b, by spec.order.after[0]",
 			`Contradiction policies.yaml:27:19: AdmissionPolicy b: spec.order.after[0]: Invalid value: "a": a is already after b`},
@@ -171,13 +171,13 @@ func TestPassesOfDialect(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := admit(t, c.policies, c.data)
 			fights := ""
-			if len(d.Fights) > 0 {
-				fights = fmt.Sprint(d.Fights)
+			if len(d.Fights()) > 0 {
+				fights = fmt.Sprint(d.Fights())
 			}
 			if got := said(d); got != c.want || len(d.Changes) != c.changes || fights != c.fights {
 				t.Errorf("%s in %d changes, fights %s\nwant %s in %d, %s", got, len(d.Changes), fights, c.want, c.changes, c.fights)
 			}
-			for _, f := range d.Fights {
+			for _, f := range d.Fights() {
 				if !strings.Contains(strings.Join(d.WarningTexts(), "\n"), f.String()) {
 					t.Errorf("no warning about %v: %q", f, d.WarningTexts())
 				}

@@ -11,6 +11,7 @@ import (
 	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/internal/eval"
 	"github.com/celgate/celgate/internal/patch/jsonpatch"
+	"github.com/celgate/celgate/internal/patch/merge"
 	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/trace"
@@ -19,8 +20,8 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// mutateOne runs one mutation of an invocation. The outcome is an error if the policy's failurePolicy decides
-// about it; the error is one that fails the request. What happens is written to told, unless it is nil.
+// mutateOne applies one mutation of an invocation. Its outcome is an error if failurePolicy applies to the failure;
+// otherwise the returned error fails the request. Events go to told, unless it is nil.
 func (r *run) mutateOne(in *invocation, index int, v *versioned, told *explain.Mutation) (eval.Outcome, error) {
 	e := in.hook.Mutations[index]
 	outcome := eval.Outcome{Expression: e, Index: index}
@@ -57,7 +58,7 @@ func (r *run) mutateOne(in *invocation, index int, v *versioned, told *explain.M
 		if told != nil {
 			told.Patch = operationTrees(ops)
 		}
-		if patched, err = r.applyJSONPatch(v, ops, told); err != nil {
+		if patched, err = r.applyJSONPatch(in, v, ops, told); err != nil {
 			return failed(err)
 		}
 	case policy.JSONMergePatch:
@@ -100,7 +101,7 @@ func (r *run) mutateOne(in *invocation, index int, v *versioned, told *explain.M
 	return r.adoptPatched(in, v, patched, outcome, told)
 }
 
-// adoptPatched makes what a mutation has made of an object what comes next.
+// adoptPatched makes the patched object the present one.
 func (r *run) adoptPatched(in *invocation, v *versioned, patched map[string]any, outcome eval.Outcome,
 	told *explain.Mutation) (eval.Outcome, error) {
 	failed := func(err error) (eval.Outcome, error) {
@@ -131,7 +132,7 @@ func (r *run) adoptPatched(in *invocation, v *versioned, patched map[string]any,
 
 var errTruncated = errors.New("an integer is too large for its field")
 
-// namingStruct returns an error about a struct of a built-in object that names its Go type, as
+// namingStruct replaces an error about a struct of a built-in object by one that names its Go type, as
 // typedStruct.ConvertToNative in k8s.io/apiserver v0.37.2 pkg/cel/common/valuesschemalesstyped.go.
 func (r *run) namingStruct(err error, in *invocation, v *versioned, inputs eval.Inputs) error {
 	var reflected *eval.ReflectedError
@@ -158,7 +159,7 @@ func (r *run) namingStruct(err error, in *invocation, v *versioned, inputs eval.
 	return err
 }
 
-// typeOf returns the type of a map somewhere in a tree, nil if it is not there.
+// typeOf returns the type of a map somewhere in a tree; nil if it is not found.
 func typeOf(in any, t *shape.Type, wanted map[string]any) *shape.Type {
 	if t == nil {
 		return nil
@@ -187,8 +188,8 @@ func typeOf(in any, t *shape.Type, wanted map[string]any) *shape.Type {
 	return nil
 }
 
-// equivalentError is why the server cannot turn a built-in object of one version into another, as convertToVersion in
-// k8s.io/apimachinery v0.37.2 pkg/runtime/scheme.go.
+// equivalentError is the server's error if it cannot convert a built-in object to another version, as convertToVersion
+// in k8s.io/apimachinery v0.37.2 pkg/runtime/scheme.go.
 func equivalentError(from, to schema.GroupVersionKind) error {
 	if from.Group != to.Group {
 		return fmt.Errorf("%s is not suitable for converting to %q in scheme %q", goType(from), to.GroupVersion(),
@@ -197,17 +198,17 @@ func equivalentError(from, to schema.GroupVersionKind) error {
 	return fmt.Errorf("converting (%s) to (%s): unknown conversion", goType(from), goType(to))
 }
 
-// goType names a kind as Go prints the type of a built-in one.
+// goType returns the Go type of a built-in kind as Go prints it.
 func goType(k schema.GroupVersionKind) string { return k.Version + "." + k.Kind }
 
 func (r *run) applyConfiguration(in *invocation, v *versioned, patch map[string]any) (map[string]any, error) {
 	t := r.engine.types.Type(v.kind)
 	if t == nil || r.engine.types.ResourceFor(v.kind) == nil && in.hook.Kind != policy.Admission {
-		// The kinds of subresources, such as Scale, are in no OpenAPI document of their own.
+		// The kinds of subresources, such as Scale, do not have an OpenAPI document of their own.
 		return nil, &PatchError{policy.ApplyConfiguration,
 			fmt.Errorf("failed to convert patch object to typed object: no corresponding type for %s", v.kind)}
 	}
-	if given := tree.Object(v.object).Kind(); v.custom && given != v.kind { // a JSON patch made it another one
+	if given := tree.Object(v.object).Kind(); v.custom && given != v.kind { // a JSON patch has changed its kind
 		return nil, &PatchError{policy.ApplyConfiguration,
 			fmt.Errorf("failed to convert patch object to typed object: no corresponding type for %v", given)}
 	}
@@ -222,19 +223,31 @@ func (r *run) applyConfiguration(in *invocation, v *versioned, patch map[string]
 	} else {
 		merged, err = r.engine.merger.Apply(v.object, patch, t)
 	}
+	if err != nil && r.engine.merger.Unique {
+		if _, otherwise := merge.Apply(v.object, patch, t); otherwise == nil {
+			r.decision.note(quirks.LiveDuplicates, in.hook.Name)
+		}
+	}
 	if err != nil {
 		return nil, &PatchError{policy.ApplyConfiguration, err}
 	}
 	return merged, nil
 }
 
-func (r *run) applyJSONPatch(v *versioned, ops []jsonpatch.Operation, told *explain.Mutation) (map[string]any, error) {
-	doc, err := jsonpatch.ApplyBounded(v.object, ops, &r.meter)
+func (r *run) applyJSONPatch(in *invocation, v *versioned, ops []jsonpatch.Operation,
+	told *explain.Mutation) (map[string]any, error) {
+	patcher := jsonpatch.Patcher{Charger: &r.meter, V412: r.engine.quirks.Has(quirks.PatchWithoutValue)}
+	doc, err := patcher.Apply(v.object, ops)
+	if patcher.V412 {
+		if _, otherwise := jsonpatch.Apply(v.object, ops); (err == nil) != (otherwise == nil) {
+			r.decision.note(quirks.PatchWithoutValue, in.hook.Name)
+		}
+	}
 	if told != nil {
 		tellPatched(told, doc, err)
 	}
 	if errors.Is(err, jsonpatch.ErrTestFailed) {
-		return v.object, nil // the server drops the patch and goes on
+		return v.object, nil // the server drops the patch and continues
 	}
 	var panicked *jsonpatch.PanicError
 	if errors.As(err, &panicked) {
@@ -244,7 +257,7 @@ func (r *run) applyJSONPatch(v *versioned, ops []jsonpatch.Operation, told *expl
 	if err != nil {
 		return nil, &PatchError{policy.JSONPatch, err}
 	}
-	if v.custom && v.kind.Group != r.Resource.Group { // a Scale, which the server reads as a custom object
+	if v.custom && v.kind.Group != r.Resource.Group { // a Scale, which the server decodes as a custom object
 		return nil, fmt.Errorf("request to convert CR to an invalid group/version: %s", v.kind.GroupVersion())
 	}
 	patched, err := v.normal.CheckPatched(doc, v.object, r.engine.types, v.kind)
@@ -255,7 +268,7 @@ func (r *run) applyJSONPatch(v *versioned, ops []jsonpatch.Operation, told *expl
 	return patched, nil
 }
 
-// tellMutation returns what is told about a mutation that begins; nil if nobody listens.
+// tellMutation returns the event of a mutation that begins; nil without listeners.
 func (r *run) tellMutation(in *invocation, index int, v *versioned) *explain.Mutation {
 	if !r.hasListener() {
 		return nil
@@ -264,7 +277,7 @@ func (r *run) tellMutation(in *invocation, index int, v *versioned) *explain.Mut
 	return &explain.Mutation{Index: index, Expr: m.Expr, Type: m.PatchType, As: v.kind, Before: v.object, Stopped: -1}
 }
 
-// tellPatched keeps what a JSON patch made of the object.
+// tellPatched records the result of a JSON patch.
 func tellPatched(m *explain.Mutation, doc any, err error) {
 	m.Stopped = stopIndex(err)
 	m.Dropped = errors.Is(err, jsonpatch.ErrTestFailed)
@@ -276,7 +289,7 @@ func tellPatched(m *explain.Mutation, doc any, err error) {
 	}
 }
 
-// stopIndex returns the index of the operation that stopped a patch; -1 if none did.
+// stopIndex returns the index of the operation that failed; -1 if none did.
 func stopIndex(err error) int {
 	var at *jsonpatch.OperationError
 	if errors.As(err, &at) {

@@ -29,7 +29,7 @@ func TestSlowPatterns(t *testing.T) {
 		t.Errorf("it took %v", took)
 	}
 	rejected := engine.Rejections()
-	if len(rejected) != 1 || !strings.Contains(rejected[0].Status.Message, "take about") {
+	if len(rejected) != 1 || !strings.Contains(rejected[0].Status.Message, "takes about") {
 		t.Errorf("%+v", rejected)
 	}
 }

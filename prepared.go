@@ -9,48 +9,55 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/internal/tree"
 )
 
-// A Prepared is a request as the API server hands it to policies: only about such a one can an engine decide.
-// [Engine.Prepare] makes it of a request as its author wrote it, [FromReview] of one that an API server has prepared.
-// It is immutable.
+// A Prepared is a request in the form in which the API server passes it to policies. Engines accept only prepared
+// requests. [Engine.Prepare] makes one from a request as its author wrote it, [FromReview] from one that an API server
+// has prepared. It is immutable.
 type Prepared struct {
 	request  Request
 	warnings []string
 	refusal  *metav1.Status
-	unasked  string // why the server asks no policy and allows the request
+	unasked  string   // the reason why the server allows the request without evaluating policies
+	left     []string // mutating plugins that could not be simulated
+	filling  Change   // by the others; the zero value: none
 
-	normal       prepare.Normal // the object, if Prepare has made it
+	normal       prepare.Normal // of the object, if Prepare made it
 	sharesLabels bool           // see prepare.Result
 }
 
 // Request returns the request as policies see it. It must not be changed.
 func (p *Prepared) Request() *Request { return &p.request }
 
-// Warnings are about a deprecated version and what was dropped of the object. The server sends them before those of
-// policies, and so does the [Decision] about the request.
+// Warnings returns warnings about deprecated versions and dropped fields of the object. The server sends them before
+// those of policies, and so does the [Decision] about the request.
 func (p *Prepared) Warnings() []string { return p.warnings }
 
-// Refusal returns the server's answer to a request about which it asks no policy, because of the life of a namespace:
-// one that does not exist or is being terminated takes no new object, and some cannot be deleted. It is nil for all
-// other requests.
+// Refusal returns the server's answer to a request that it refuses without evaluating policies: because of the life
+// cycle of a namespace (a new object in a namespace that does not exist or is being terminated, or the deletion of a
+// protected namespace), or by a mutating admission plugin of [Server]. It is nil for all other requests.
 func (p *Prepared) Refusal() *metav1.Status { return p.refusal }
 
-// WithObject returns the request with another object, which is one as the server hands it to policies: the object of a
-// [Decision], for example.
+// WithObject returns the request with another prepared object, for example the object of a [Decision].
 func (p *Prepared) WithObject(object map[string]any) *Prepared {
 	next := *p
 	next.request.Object, next.normal = object, prepare.Normal{}
 	return &next
 }
 
-// AssumePrepared takes a request whose objects an API server has made, as webhooks get them.
+// AssumePrepared accepts a request whose objects an API server has prepared, as webhooks receive them.
 func AssumePrepared(req *Request) *Prepared { return &Prepared{request: *req} }
 
-// Prepare makes of a request as its author wrote it the request that the server hands to policies: the object
-// decoded, defaulted and canonical, the old object with what every stored object has, the options of a DELETE complete.
-// The error is the server's answer to an object that it cannot decode, a *apierrors.StatusError.
+// Prepare converts a request as its author wrote it to the server's form: the object decoded, defaulted and canonical,
+// changed by the mutating admission plugins of [Server], the old object with the fields of every stored object, the
+// options of a DELETE complete. Go values in the objects are converted as by [NewRequest]. The error is the server's
+// answer to an object that cannot be decoded, a *apierrors.StatusError, or that of a Go value without a JSON form.
 func (e *Engine) Prepare(ctx context.Context, req *Request) (*Prepared, error) {
+	req, err := req.withTrees()
+	if err != nil {
+		return nil, err
+	}
 	options, err := checkOptions(req)
 	if err != nil {
 		return nil, err
@@ -78,9 +85,6 @@ func (e *Engine) Prepare(ctx context.Context, req *Request) (*Prepared, error) {
 		result.Unknown = nil
 	}
 	p.request.Object, p.sharesLabels = result.Object, result.SharesLabels
-	if len(e.index.entry(req).mutating.hooks) > 0 {
-		p.normal = prepare.Settle(result.Object, req.Object, e.types, req.Kind)
-	}
 	if req.OldObject != nil {
 		old, _, err := prepare.ReadStored(req.OldObject, e.types, req.Kind)
 		if err != nil {
@@ -93,11 +97,32 @@ func (e *Engine) Prepare(ctx context.Context, req *Request) (*Prepared, error) {
 			return nil, err
 		}
 	}
+	if filled := p.fill(ctx, e); !filled && len(e.index.entry(req).mutating.hooks) > 0 {
+		p.normal = prepare.Settle(result.Object, req.Object, e.types, req.Kind)
+	}
 	p.warnings = append(append(p.warnings, result.Unknown...), result.Warnings...)
 	return p, nil
 }
 
-// prepareDeletion does what the registry does before a policy is asked about the deletion of one object.
+// fill runs the mutating plugins on a request that is not refused yet, and reports whether they changed the object.
+func (p *Prepared) fill(ctx context.Context, e *Engine) (changed bool) {
+	if p.refusal != nil || p.unasked != "" {
+		return false
+	}
+	answer, err := e.fill(ctx, &p.request)
+	p.left = answer.Unchecked
+	if err != nil {
+		p.refusal = statusOf(err)
+		return false
+	}
+	if changed = !tree.IsSame(answer.Object, p.request.Object); changed {
+		p.filling = Change{Before: p.request.Object, After: answer.Object}
+		p.request.Object = answer.Object
+	}
+	return changed
+}
+
+// prepareDeletion does the registry's work before policies are evaluated for the deletion of one object.
 func (p *Prepared) prepareDeletion(e *Engine, d *deletion) error {
 	if err := d.refusal(d.OldObject); err != nil {
 		return err
@@ -115,7 +140,7 @@ func (p *Prepared) prepareDeletion(e *Engine, d *deletion) error {
 // refusalOf returns the decision about a request that the server refuses before any policy is evaluated.
 func refusalOf(p *Prepared) *Decision { return &Decision{Status: p.refusal, Object: p.request.Object} }
 
-// send makes the warnings those that the client gets: before them what preparing the request gave.
+// send puts the warnings of preparing the request before the others.
 func (d *Decision) send(p *Prepared) *Decision {
 	own := d.Warnings
 	if len(p.warnings) > 0 {

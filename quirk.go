@@ -2,10 +2,11 @@ package celgate
 
 import "github.com/celgate/celgate/internal/quirks"
 
-// A Quirk is a defect of some versions of the API server that changes its answers. What predicts the server has it too.
+// A Quirk is a defect of some versions of the API server that changes its answers. A program that predicts the server's
+// answers reproduces it.
 type Quirk struct {
 	ID    string // stable
-	Title string // what happens, one sentence without a full stop
+	Title string // its effect, as one sentence without a full stop
 	Issue string // the address of a public report; empty: none is known
 	Since string // the first minor that has it, such as "1.30"; empty: all up to Until
 	Until string // the first minor that no longer has it; empty: none yet

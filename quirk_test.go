@@ -32,6 +32,10 @@ var toldAt = map[quirks.ID]acting{
 		`{apiVersion: apps/v1, kind: Deployment, metadata: {name: a, namespace: default}, spec: {template: {}}}`, ""},
 	quirks.LibraryCosts: {"1.31", validating("", "object.data.long.split('').all(x, object.data.long.replace('x', 'yy')."+
 		"replace('y', 'zz').replace('z', 'ww').size() > 0)", ""), madeConfigMap, ""},
+	quirks.LiveDuplicates: {"1.34", strings.ReplaceAll(applying("Object{metadata: Object.metadata{labels: {'a': 'b'}}}"),
+		"k8s.io/v1", "k8s.io/v1beta1"),
+		`{apiVersion: v1, kind: Pod, metadata: {name: a, namespace: default}, spec: {containers: [{name: a, image: a,
+		env: [{name: A, value: a}, {name: A, value: b}]}]}}`, ""},
 	quirks.LostMutation: {"1.37", strings.Replace(applying("Object{spec: Object.spec{a: 'b'}}"), everything,
 		"{apiGroups: [example.com], apiVersions: [v1], operations: [CREATE], resources: ['*']}", 1) + "---" +
 		strings.ReplaceAll(strings.Replace(applying("Object{spec: Object.spec{c: 'd'}}"), everything,
@@ -42,6 +46,8 @@ var toldAt = map[quirks.ID]acting{
 	quirks.PatchDecodeError:    {"1.37", patching("/data/a", "[1]"), madeConfigMap, ""},
 	quirks.PatchNilMap:         {"1.37", patching("/data", "null", "/data/a", "'b'"), madeConfigMap, ""},
 	quirks.PatchReflectedValue: {"1.37", patching("/data/a", "request.userInfo"), madeConfigMap, ""},
+	quirks.PatchWithoutValue: {"1.34", strings.NewReplacer("'add'", "'replace'", "k8s.io/v1", "k8s.io/v1beta1").
+		Replace(patching("", "'x'")), madeConfigMap, ""},
 	quirks.QuantityAliased: {"1.36", validating("\n  variables: [{name: q, expression: quantity(object.data.q)}]",
 		"variables.q.add(quantity('1')).isGreaterThan(quantity('0'))",
 		"\n  - expression: variables.q.isLessThan(quantity(object.data.q))"), madeConfigMap, ""},

@@ -11,26 +11,19 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// FromReview takes the request of an AdmissionReview that an API server sent. Its objects are prepared already, and in
-// the version that the webhook asked for; policies are matched with what the request was made to. The error says what
-// no server sends.
+// FromReview takes the request of an AdmissionReview that an API server sent. Its objects are already prepared, and in
+// the version that the webhook asked for; policies are matched with the resource of the original request. The error is
+// about a request that an API server would not send.
 func FromReview(in *admissionv1.AdmissionRequest) (*Prepared, error) {
 	r := Request{
 		UID: string(in.UID), Kind: schema.GroupVersionKind(in.Kind), Resource: schema.GroupVersionResource(in.Resource),
-		SubResource: in.SubResource, Name: in.Name, Namespace: in.Namespace, Operation: Operation(in.Operation),
-		UserInfo: UserInfo{Username: in.UserInfo.Username, UID: in.UserInfo.UID, Groups: in.UserInfo.Groups},
-		DryRun:   in.DryRun != nil && *in.DryRun,
+		SubResource: in.SubResource, Name: in.Name, Namespace: in.Namespace, Operation: in.Operation,
+		UserInfo: in.UserInfo, DryRun: in.DryRun != nil && *in.DryRun,
 	}
 	switch r.Operation {
 	case Create, Update, Delete, Connect:
 	default:
 		return nil, fmt.Errorf("unknown operation %q", r.Operation)
-	}
-	if len(in.UserInfo.Extra) > 0 {
-		r.UserInfo.Extra = make(map[string][]string, len(in.UserInfo.Extra))
-		for key, values := range in.UserInfo.Extra {
-			r.UserInfo.Extra[key] = values
-		}
 	}
 	if in.RequestKind != nil && in.RequestResource != nil &&
 		(*in.RequestKind != in.Kind || *in.RequestResource != in.Resource) {
@@ -54,7 +47,7 @@ func FromReview(in *admissionv1.AdmissionRequest) (*Prepared, error) {
 	return &Prepared{request: r}, nil
 }
 
-// treeOfRaw returns the object of a RawExtension as a JSON tree of its own, nil for none.
+// treeOfRaw returns the object of a RawExtension as a JSON tree; nil if there is none.
 func treeOfRaw(from *runtime.RawExtension) (object map[string]any, err error) {
 	switch {
 	case len(from.Raw) > 0:

@@ -156,13 +156,13 @@ func TestRequestErrors(t *testing.T) {
 		is     func(error) bool
 	}{
 		{"unknown", object("example.com/v1", "Odd"), celgate.As{},
-			is(func(e *celgate.ResourceError) bool { return len(e.Served) == 0 })},
+			is(func(e *schema.ResourceError) bool { return len(e.Served) == 0 })},
 		{"not served", object("apps/v1beta1", "Deployment"), celgate.As{},
-			is(func(e *celgate.ResourceError) bool { return e.Served[0] == "apps/v1" })},
+			is(func(e *schema.ResourceError) bool { return e.Served[0] == "apps/v1" })},
 		{"subresource", object("autoscaling/v1", "Scale"), celgate.As{},
-			is(func(e *celgate.ResourceError) bool { return e.OfSubresource })},
+			is(func(e *schema.ResourceError) bool { return e.OfSubresource })},
 		{"ambiguous", object("autoscaling/v1", "Scale"), celgate.As{Subresource: "scale"},
-			is(func(e *celgate.ResourceError) bool { return len(e.Among) > 1 })},
+			is(func(e *schema.ResourceError) bool { return len(e.Among) > 1 })},
 		{"no old", object("v1", "Pod"), celgate.As{Operation: celgate.Update},
 			func(err error) bool { return errors.Is(err, celgate.ErrNoOldObject) }},
 	} {

@@ -8,25 +8,25 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/internal/registry"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/schema"
 )
 
-// input is a request for package prepare.
+// input converts a request for package prepare.
 func (e *Engine) input(req *Request) prepare.Input {
 	return prepare.Input{
 		Types: e.types, Resource: e.types.Resource(req.Resource), SubResource: req.SubResource,
 		Operation: string(req.Operation),
 		Namespace: req.Namespace, Object: req.Object, Old: req.OldObject, Options: req.Options,
 		Name: req.Name, DryRun: req.DryRun,
-		User: prepare.User{Name: req.UserInfo.Username, UID: req.UserInfo.UID, Groups: req.UserInfo.Groups,
-			Extra: req.UserInfo.Extra},
+		User: req.UserInfo,
 	}
 }
 
-// register is what the registry does between the two phases: a name for generateName, uid and timestamps, the
-// status of a new object.
+// register does the registry's work between the two phases: a name for generateName, uid and timestamps, the status of
+// a new object.
 func (e *Engine) register(req *Request, object map[string]any, sharesLabels bool) *Request {
 	next := *req
 	in := e.input(req)
@@ -38,9 +38,7 @@ func (e *Engine) register(req *Request, object map[string]any, sharesLabels bool
 	return &next
 }
 
-// refusal is the registry's error about an object whose namespace a mutation has changed, whose metadata is invalid, or
-// which is not a valid object of a custom resource. What else the registry would refuse of built-in kinds is not
-// looked at.
+// refusal returns the registry's error about an object whose namespace a mutation has changed, or that is not valid.
 func (e *Engine) refusal(ctx context.Context, req *Request) error {
 	if given := tree.Object(req.Object).Namespace(); given != "" && req.Namespace != "" && given != req.Namespace &&
 		req.Kind != namespaceKind {
@@ -59,19 +57,21 @@ func (e *Engine) refusal(ctx context.Context, req *Request) error {
 	}
 	kind, _ := req.Object["kind"].(string)
 	return apierrors.NewInvalid(apischema.GroupKind{Group: req.Kind.Group, Kind: kind},
-		tree.Object(req.Object).Name(), errs)
+		tree.Object(req.Object).Name(), quirks.Refusals(e.minor, errs))
 }
 
-// invalid returns what the registry finds wrong with the object of a request.
+// invalid returns the registry's errors about the object of a request.
 func (e *Engine) invalid(ctx context.Context, req *Request, resource *schema.Resource) (field.ErrorList, error) {
 	creates := req.SubResource == "" && req.Operation == Create
 	updates := req.SubResource == "" && req.Operation == Update && req.OldObject != nil
 	if resource.Definition == nil {
-		switch kind := req.Kind.GroupKind(); {
+		builtin := registry.Builtin{
+			Kind: req.Kind.GroupKind(), Namespaced: resource.Namespaced, Type: e.types.Type(req.Kind)}
+		switch {
 		case creates:
-			return registry.Create(kind, req.Object, resource.Namespaced), nil
+			return builtin.Create(req.Object), nil
 		case updates:
-			return registry.Update(kind, req.Object, req.OldObject, resource.Namespaced), nil
+			return builtin.Update(req.Object, req.OldObject), nil
 		}
 		return nil, nil
 	}
@@ -89,15 +89,28 @@ func (e *Engine) invalid(ctx context.Context, req *Request, resource *schema.Res
 	return nil, nil
 }
 
-// advice is what the registry warns about, before validating policies do. It had made the object of the request of
-// before.
+// leaveValidation records the registry's validation of an accepted request that this engine does not simulate.
+func (e *Engine) leaveValidation(req *Request, d *Decision) {
+	resource := e.types.Resource(req.Resource)
+	switch {
+	case e.server == nil || req.Object == nil || req.Operation != Create && req.Operation != Update:
+	case resource == nil || resource.Definition != nil || policyResource(req.Resource.GroupResource()):
+	case req.SubResource != "":
+		d.leave("validation of " + req.SubResource)
+	case !registry.Judges(req.Kind.GroupKind()):
+		d.leave(registry.Unvalidated)
+	}
+}
+
+// advice returns the registry's warnings, which it adds before validating policies. before is the object after the
+// mutating phase.
 func (e *Engine) advice(req *Request, before map[string]any) []string {
 	in := e.input(req)
 	in.Before = before
-	return prepare.Warnings(in)
+	return prepare.Warnings(in, e.minor)
 }
 
-// serialise makes the object of a decision what the server writes: an empty list set by a mutation becomes null when a
+// serialise converts the object of a decision to its written form: an empty list set by a mutation becomes null when a
 // custom object is serialised.
 func (e *Engine) serialise(req *Request, d *Decision) {
 	if !d.Mutated || d.Object == nil {

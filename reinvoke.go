@@ -7,16 +7,16 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// reinvocation remembers which invocations are to run in the next pass.
+// A reinvocation records which invocations run in the next pass.
 type reinvocation struct {
-	pass      int                    // 1 is the first
-	previous  []invocationKey        // IfNeeded invocations of released policies that ran since the object last changed
-	own       []ownInvocation        // those of the dialect, whose object has not changed since where they look
-	again     map[invocationKey]bool // in this pass
-	next      map[invocationKey]bool // in the next one
-	passes    map[invocationKey]int  // how often those of the dialect ran
-	restless  map[invocationKey]bool // would run again, and have run as often as they may
-	ran       map[invocationKey]bool // in the first pass; kept for who listens
+	pass      int                    // from 1
+	previous  []invocationKey        // IfNeeded invocations of native policies that ran since the object last changed
+	own       []ownInvocation        // invocations of the dialect whose fields have not changed since
+	again     map[invocationKey]bool // run in this pass
+	next      map[invocationKey]bool // run in the next one
+	passes    map[invocationKey]int  // the number of runs of each invocation of the dialect
+	restless  map[invocationKey]bool // would run again, but have reached their limit
+	ran       map[invocationKey]bool // in the first pass; kept for listeners
 	requested bool
 }
 
@@ -26,13 +26,13 @@ type ownInvocation struct {
 	hook *hook
 }
 
-// begin makes what was asked for what runs in a pass.
+// begin starts a pass with the requested invocations.
 func (re *reinvocation) begin(pass int) {
 	re.pass, re.again, re.next, re.requested = pass, re.next, nil, false
 }
 
-// isDue reports that an invocation is to run in this pass, which is not the first. What earlier policies changed in the
-// same pass counts for those of the dialect.
+// isDue reports whether an invocation runs in this pass, which is not the first. For policies of the dialect, changes
+// by earlier policies of the same pass count.
 func (re *reinvocation) isDue(in *invocation) bool {
 	key := in.key()
 	if in.hook.Kind != policy.Admission {
@@ -41,7 +41,7 @@ func (re *reinvocation) isDue(in *invocation) bool {
 	return re.again[key] || re.next[key]
 }
 
-// done keeps that an invocation has run in this pass.
+// done records that an invocation has run in this pass.
 func (re *reinvocation) done(in *invocation) {
 	if !in.hook.MayReinvoke() {
 		return
@@ -59,7 +59,7 @@ func (re *reinvocation) done(in *invocation) {
 	re.own = append(re.own, ownInvocation{key, in.hook})
 }
 
-// skipReason says why an invocation that matches in the second pass does not run; empty: it does.
+// skipReason returns the reason why an invocation that matches in the second pass does not run; empty: it does.
 func (re *reinvocation) skipReason(in *invocation) string {
 	switch {
 	case re.isDue(in):
@@ -67,14 +67,14 @@ func (re *reinvocation) skipReason(in *invocation) string {
 	case !in.hook.MayReinvoke():
 		return "reinvocationPolicy is Never"
 	case !re.ran[in.key()]:
-		return "only what ran in the first pass runs again, and there it was not for the request"
+		return "only mutations of the first pass run again, and it did not match the request then"
 	case in.hook.Kind == policy.Admission:
-		return "nothing that it reads or writes has changed since it ran"
+		return "the fields that it reads or writes have not changed since it ran"
 	}
-	return "no other policy changed the object after it ran"
+	return "other policies did not change the object after it ran"
 }
 
-// remember keeps that an invocation ran in the first pass.
+// remember records that an invocation ran in the first pass.
 func (re *reinvocation) remember(in *invocation) {
 	if re.ran == nil {
 		re.ran = map[invocationKey]bool{}
@@ -82,7 +82,7 @@ func (re *reinvocation) remember(in *invocation) {
 	re.ran[in.key()] = true
 }
 
-// invocations returns all that ran and are to run again once something else changes the object.
+// invocations returns those that ran and must run again if something else changes the object.
 func (re *reinvocation) invocations() []invocationKey {
 	all := re.previous
 	if len(re.next) > 0 {
@@ -94,7 +94,7 @@ func (re *reinvocation) invocations() []invocationKey {
 	return all
 }
 
-// require makes all released policies that ran before run again: the object has changed since.
+// require makes all native policies that ran before run again: the object has changed since.
 func (re *reinvocation) require() {
 	for _, key := range re.previous {
 		re.mark(key)
@@ -103,7 +103,7 @@ func (re *reinvocation) require() {
 	re.requested = true
 }
 
-// noteChange makes those run again that ran before and for which the object has changed.
+// noteChange marks the invocations that must run again because of a change.
 func (re *reinvocation) noteChange(before, after map[string]any) {
 	re.require()
 	re.own = slices.DeleteFunc(re.own, func(o ownInvocation) bool {

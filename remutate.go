@@ -6,12 +6,12 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// Remutate changes the object of a request that something else has changed after its mutating policies had decided:
-// those that ran then and ask for it run a second time, and none a third. The object is that of [Decision.FirstPass]
-// with what has changed since. The API server does so with its own policies once webhooks have changed an object.
+// Remutate runs mutating policies again after something else has changed the object: those that ran in the first
+// decision and request a second pass. None runs a third time. The object is that of [Decision.FirstPass] with the
+// changes since. The API server does the same with its own policies after webhooks have changed an object.
 func (e *Engine) Remutate(ctx context.Context, p *Prepared, first *Decision) (*Decision, error) {
 	again := &reinvocation{pass: policy.DefaultPasses, again: map[invocationKey]bool{}}
-	for _, key := range first.ran {
+	for _, key := range first.seldom().ran {
 		again.again[key] = true
 	}
 	req := &p.request

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
@@ -12,46 +14,46 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// An Operation is what the request does to the object.
-type Operation string
+// An Operation is the operation of a request, as in an AdmissionReview.
+type Operation = admissionv1.Operation
 
-// The operations that are admitted.
+// Operations of requests.
 const (
-	Create  Operation = "CREATE"
-	Update  Operation = "UPDATE"
-	Delete  Operation = "DELETE"
-	Connect Operation = "CONNECT"
+	Create  = admissionv1.Create
+	Update  = admissionv1.Update
+	Delete  = admissionv1.Delete
+	Connect = admissionv1.Connect
 )
 
 // A Request is one admission request, with the members of admission.k8s.io/v1 AdmissionRequest. Its objects are those
-// that its author wrote; [Engine.Prepare] makes of them what policies see.
+// that its author wrote; [Engine.Prepare] converts them to the form that policies see.
 //
-// Objects are JSON trees (map[string]any, []any, string, int64, float64, bool, nil). They are never changed; a mutated
-// object shares what was not changed.
+// Objects are JSON trees (map[string]any, []any, string, int64, float64, bool, nil). They never change; a mutated
+// object shares its unchanged parts with the original.
 type Request struct {
 	UID string
 
-	// Kind, Resource and SubResource say what the object is. A policy that matches through an equivalent
-	// version gets the object in that version.
+	// Kind, Resource and SubResource describe the object. A policy that matches through an equivalent version gets the
+	// object in that version.
 	Kind        schema.GroupVersionKind
 	Resource    schema.GroupVersionResource
 	SubResource string
 
-	// RequestKind, RequestResource and RequestSubResource say what the request was made to when that is not what the
-	// object is: the API server converts for a webhook that matches through an equivalent version. Policies are matched
-	// with it. Zero, all three: Kind, Resource and SubResource.
+	// RequestKind, RequestResource and RequestSubResource describe the original request if the API server has converted
+	// the object for a webhook that matches through an equivalent version. Policies are matched with them. If all three
+	// are zero, they equal Kind, Resource and SubResource.
 	RequestKind        schema.GroupVersionKind
 	RequestResource    schema.GroupVersionResource
 	RequestSubResource string
 
 	Name      string // empty for a CREATE with generateName
-	Namespace string // a Namespace carries its own name
+	Namespace string // for a Namespace its own name
 	Operation Operation
 	UserInfo  UserInfo
 	DryRun    bool
 
-	// UserAssumed says that nobody is known to make the request and UserInfo stands for anyone: the rights that the
-	// server wants of the writer of a policy are not asked for.
+	// UserAssumed means that the user of the request is not known and UserInfo is a placeholder: the permissions that
+	// the server requires of the author of a policy are not checked.
 	UserAssumed bool
 
 	Object    map[string]any // nil on DELETE
@@ -59,17 +61,32 @@ type Request struct {
 	Options   map[string]any // CreateOptions and the like; nil for CONNECT
 }
 
-// isConverted reports that the object is not what the request was made to.
+// withTrees returns the request with objects made of Go values converted; see [tree.Convert].
+func (r *Request) withTrees() (*Request, error) {
+	converted := *r
+	for _, of := range []struct {
+		name   string
+		object *map[string]any
+	}{{"object", &converted.Object}, {"oldObject", &converted.OldObject}, {"options", &converted.Options}} {
+		var err error
+		if *of.object, err = tree.Convert(*of.object); err != nil {
+			return nil, fmt.Errorf("%s: %w", of.name, err)
+		}
+	}
+	return &converted, nil
+}
+
+// isConverted reports whether the object was converted to another version than that of the request.
 func (r *Request) isConverted() bool { return !r.RequestKind.Empty() || !r.RequestResource.Empty() }
 
-// A target is what a request was made to.
+// A target is the kind and resource of a request as sent.
 type target struct {
 	Kind        schema.GroupVersionKind
 	Resource    schema.GroupVersionResource
 	SubResource string
 }
 
-// target returns what the request was made to.
+// target returns the kind and resource of the request as sent.
 func (r *Request) target() target {
 	if r.isConverted() {
 		return target{r.RequestKind, r.RequestResource, r.RequestSubResource}
@@ -77,18 +94,13 @@ func (r *Request) target() target {
 	return target{r.Kind, r.Resource, r.SubResource}
 }
 
-// UserInfo is the user who makes the request.
-type UserInfo struct {
-	Username string
-	UID      string
-	Groups   []string
-	Extra    map[string][]string
-}
+// UserInfo is the user of a request, as in an AdmissionReview.
+type UserInfo = authenticationv1.UserInfo
 
-// A Cluster is what an engine asks about the world beyond the request. All objects are JSON trees and must
-// not be changed.
+// A Cluster gives an engine access to the objects and permissions of a cluster. All objects are JSON trees and must not
+// be changed.
 //
-// Package state answers from objects in memory, package kube from a live cluster.
+// Package state implements it with objects in memory.
 type Cluster interface {
 	// Get returns one object: a namespace, or a param. A nil object without an error means that it does
 	// not exist. Namespace is empty for cluster-scoped kinds.
@@ -103,7 +115,7 @@ type Cluster interface {
 
 var namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
 
-// displayName is the name that a refusal shows, as pkg/admission/errors.go v0.37.2 finds it.
+// displayName returns the name of the object in a refusal, as pkg/admission/errors.go v0.37.2.
 func (r *Request) displayName() string {
 	if r.Name != "" {
 		return r.Name
@@ -111,7 +123,7 @@ func (r *Request) displayName() string {
 	if r.Object == nil {
 		return unknownName
 	}
-	if r.Operation == Connect { // the options have no metadata
+	if r.Operation == Connect { // the options do not have metadata
 		return nameCannotBeFetched
 	}
 	metadata := tree.Object(r.Object).Metadata()
@@ -131,8 +143,8 @@ func parseGroupVersion(s string) (schema.GroupVersion, error) {
 	return gv, nil
 }
 
-// tree has the members that the server sets, by its rules for empty ones.
-func (u *UserInfo) tree() map[string]any {
+// userTree returns the members that the server sets, by its rules for empty ones.
+func userTree(u *UserInfo) map[string]any {
 	user := map[string]any{}
 	if len(u.Groups) > 0 {
 		groups := make([]any, len(u.Groups))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,15 +16,15 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// A run is one request on its way through the policies of one kind.
+// A run is the state of one request in one phase.
 type run struct {
 	progress
 	validator eval.Validator
-	lookUp    func(name string) (map[string]any, error) // the method namespace, which is made a value once
+	lookUp    func(name string) (map[string]any, error) // the method namespace as a value, made once
 	permits   func(policy.Permission) bool              // the method of the authorizer, likewise
 }
 
-// A progress is what a run knows of its request.
+// A progress is what a run has found so far.
 type progress struct {
 	inputs
 	matcher
@@ -31,11 +32,11 @@ type progress struct {
 	decision   *Decision
 	meter      bound.Meter
 	evaluating *hook
-	mentioning []*hook // with outcomes, of policies that mention what is not simulated
+	mentioning []*hook // with outcomes, of policies that mention something that is not simulated
 
 	made []Change // by the mutating policies of this request, as far as they are known
 
-	sharesLabels bool // see prepare.Result; of the object that the mutating policies leave
+	sharesLabels bool // see prepare.Result; of the object after the mutating policies
 }
 
 func (e *Engine) run(ctx context.Context, req *Request, known *indexEntry) *run {
@@ -48,21 +49,21 @@ func (e *Engine) run(ctx context.Context, req *Request, known *indexEntry) *run 
 	return r
 }
 
-// runMutation begins the run of a request through mutating policies.
+// runMutation begins a run of the mutating policies.
 func (e *Engine) runMutation(ctx context.Context, p *Prepared, known *indexEntry) *run {
 	r := e.run(ctx, &p.request, known)
 	r.normal, r.sharesLabels = p.normal, p.sharesLabels
 	return r
 }
 
-// runs are those that nothing refers to any more.
+// runs are unused runs.
 var runs = sync.Pool{New: func() any {
 	r := new(run)
 	r.lookUp, r.permits = r.namespace, r.authorizer.permits
 	return r
 }}
 
-// release gives the memory of the run to another one. Who listens may have kept values of expressions.
+// release returns the memory of the run to the pool, unless a listener may have kept values of expressions.
 func (r *run) release() {
 	r.meter.End()
 	if r.hasListener() {
@@ -73,7 +74,7 @@ func (r *run) release() {
 	runs.Put(r)
 }
 
-// values are those for the expressions of one invocation of a validating policy.
+// values returns the inputs of the expressions of one invocation of a validating policy.
 func (r *run) values(in *invocation, v *versioned) (values eval.Inputs) {
 	r.evaluating = in.hook
 	r.fill(&values, in, v)
@@ -81,26 +82,27 @@ func (r *run) values(in *invocation, v *versioned) (values eval.Inputs) {
 	return values
 }
 
-// NoteLoop notes that an expression loops for long.
+// NoteLoop implements eval.Witness.
 func (r *run) NoteLoop(uint64) {
 	if r.engine.quirks.Has(quirks.SlowLoop) {
 		r.decision.note(quirks.SlowLoop, r.evaluating.Name)
 	}
 }
 
-// NoteQuirk notes that a quirk changes what an expression comes to.
+// NoteQuirk implements eval.Witness.
 func (r *run) NoteQuirk(id quirks.ID) {
 	if r.engine.quirks.Has(id) {
 		r.decision.note(id, r.evaluating.Name)
 	}
 }
 
-// NoteVariable counts a variable that has been evaluated.
+// NoteVariable implements eval.Witness.
 func (r *run) NoteVariable(variable string, failed bool) {
 	if !r.engine.metered {
 		return
 	}
-	h, all := r.evaluating, r.decision.Resolutions
+	h, all := r.evaluating, r.decision.Resolutions()
+	variable = strings.TrimPrefix(h.FullName(variable), "variables.")
 	i := len(all) - 1
 	for i >= 0 && all[i].Policy == h.Name && all[i].Kind == h.Kind && all[i].Variable != variable {
 		i--
@@ -112,10 +114,10 @@ func (r *run) NoteVariable(variable string, failed bool) {
 	if all[i].Times++; failed {
 		all[i].Failed++
 	}
-	r.decision.Resolutions = all
+	r.decision.addRare().resolutions = all
 }
 
-// spend notes what an invocation has spent of a budget.
+// spend records the use of a budget by an invocation.
 func (r *run) spend(in *invocation, budget string, units int64) {
 	of := int64(Budget)
 	if budget == OfMatchConditions {
@@ -123,38 +125,39 @@ func (r *run) spend(in *invocation, budget string, units int64) {
 	}
 	r.decision.Cost += min(units, of)
 	if r.engine.metered {
-		r.decision.Spendings = append(r.decision.Spendings, Spending{
+		more := r.decision.addRare()
+		more.spendings = append(more.spendings, Spending{
 			Kind: in.hook.Kind, Phase: in.hook.phase, Policy: in.hook.Name, Binding: in.binding.Name,
 			Param: in.paramName(), Budget: budget, Units: units, Of: of})
 	}
 }
 
-// costExcess returns the outcome of what is not evaluated because of what the policies before have cost; nil if it may
-// be evaluated.
+// costExcess returns the outcome of a policy that is not evaluated because of the cost of the policies before; nil if
+// it may be evaluated.
 func (r *run) costExcess() *eval.Outcome {
 	if r.engine.mostCost == 0 || r.decision.Cost <= r.engine.mostCost {
 		return nil
 	}
-	err := &CostError{r.decision.Cost, r.engine.mostCost}
+	err := textError{fmt.Sprintf("not evaluated: the policies before it cost %d CEL cost units, "+
+		"and the limit of a request is %d", r.decision.Cost, r.engine.mostCost), ErrRequestCost}
 	return &eval.Outcome{Verdict: eval.Error, Message: err.Error(), Err: err}
 }
 
-// noteExcess says what an invocation took of the server that it would not get from celgate, or that it was not
-// evaluated for it.
+// noteExcess notes that a server needs more resources for an invocation than celgate serve allows.
 func (r *run) noteExcess(in *invocation) {
 	if taken, refused := r.meter.Excess(); taken != (bound.Size{}) && !r.engine.standsIn {
 		text := "policy " + in.hook.Name + ": the API server needs " + taken.String() + " for this"
 		if refused {
-			text += ", celgate stopped before: what the server answers, if it does, is not known"
+			text += ", celgate stopped before that: the server's answer, if it gives one, is not known"
 		}
 		r.decision.addNote(Note{Message: text})
 	}
 }
 
-// noteNoParams notes that a binding lets a request pass because there is no param.
+// noteNoParams notes that a binding has no effect because its param is missing.
 func (r *run) noteNoParams(in *invocation) {
 	h, b := in.hook, in.binding
-	n := Note{Message: fmt.Sprintf("binding %q of policy %q finds no param (%s): by parameterNotFoundAction Allow it does nothing",
+	n := Note{Message: fmt.Sprintf("binding %q of policy %q does not select a param (%s): with parameterNotFoundAction Allow it has no effect",
 		b.Name,
 		h.Name,
 		r.wantedParams(h, b),
@@ -163,8 +166,7 @@ func (r *run) noteNoParams(in *invocation) {
 	r.decision.addNote(n)
 }
 
-// begins says that an invocation of a policy that no API server knows begins. Whoever stands in for a server enforces
-// it.
+// begins records that an invocation of a policy of the dialect begins, unless the engine replaces the server.
 func (r *run) begins(in *invocation) {
 	if (in.hook.Kind == policy.Admission || in.binding.Kind == policy.Admission) && !r.engine.standsIn {
 		r.decision.rememberPolicy(in.hook.Ref())
@@ -172,7 +174,7 @@ func (r *run) begins(in *invocation) {
 	r.tellRun(in, "")
 }
 
-// tellRun says that an invocation begins, or why it does not in the second pass.
+// tellRun reports that an invocation begins, or why it does not in the second pass.
 func (r *run) tellRun(in *invocation, whyNot string) {
 	if !r.hasListener() {
 		return
@@ -186,12 +188,14 @@ func (r *run) tellRun(in *invocation, whyNot string) {
 	r.tell(in.hook, in.binding, in, explain.Event{Op: explain.OpRun})
 }
 
+var noExpression policy.Expr
+
 // record adds outcomes to the decision.
 func (r *run) record(in *invocation, outcomes []eval.Outcome) {
 	if r.decision.Outcomes == nil {
 		r.decision.Outcomes = make([]Outcome, 0, r.known.candidates(in.hook.phase).outcomes)
 	}
-	if in.left > 1 { // the guess was one param for each binding
+	if in.left > 1 { // the estimate was one param for each binding
 		r.decision.Outcomes = slices.Grow(r.decision.Outcomes, in.left*in.hook.expressions())
 	}
 	if !in.hook.mentions.IsEmpty() && len(outcomes) > 0 &&
@@ -206,15 +210,10 @@ func (r *run) record(in *invocation, outcomes []eval.Outcome) {
 		to.Kind, to.Phase, to.Policy = in.hook.Kind, in.hook.phase, in.hook.Name
 		to.Binding, to.Param = in.binding.Name, param
 		to.Verdict, to.Message, to.Err, to.Cost, to.Scope = verdicts[o.Verdict], o.Message, o.Err, o.Cost, o.Scope
-		if o.Expression != nil {
-			to.Expr, to.Field = o.Expression.Expr, o.Expression.Field
-		} else {
-			to.Expr, to.Field = policy.Expr{}, ""
+		if to.Expr = &noExpression; o.Expression != nil {
+			to.Expr = &o.Expression.Expr
 		}
-		to.Validation = ""
-		if rule := in.hook.rule(o); rule != nil {
-			to.Validation = rule.Name
-		}
+		to.Rule = in.hook.rule(o)
 		if r.hasListener() {
 			r.tell(in.hook, in.binding, in, explain.Event{Op: explain.OpOutcome, Outcome: r.told.outcomes + from + i})
 		}
@@ -234,7 +233,7 @@ func (r *run) violation(in *invocation, o eval.Outcome, actions []policy.Action)
 	r.decision.Violations = append(r.decision.Violations, v)
 }
 
-// shield makes a violation one that its binding lets the client see or not.
+// shield applies a binding's visibility to a violation.
 func (r *run) shield(v *Violation, b *policy.Binding) {
 	v.tellsDryRun = b.Visibility.DryRun == policy.AlwaysTell
 	if b.Visibility.Violations != policy.AdminSees {
@@ -243,8 +242,8 @@ func (r *run) shield(v *Violation, b *policy.Binding) {
 	v.Reference = reference(r.UID, v.Policy, v.Binding, v.Param, v.Scope, strconv.Itoa(len(r.decision.Violations)))
 }
 
-// configurationViolation denies under failurePolicy Fail, whatever the actions of the binding are, unless it says what
-// becomes of errors.
+// configurationViolation denies under failurePolicy Fail, whatever the actions of the binding, unless the binding
+// defines actions for errors.
 func (r *run) configurationViolation(e *configurationError) {
 	if e.hook.FailurePolicy == policy.Ignore {
 		return
@@ -271,7 +270,7 @@ func (r *run) clock() time.Time {
 	return time.Now()
 }
 
-// A beginning is that of an invocation: when it is, and what those before it cost.
+// A beginning is the time at which an invocation begins, and the cost until then.
 type beginning struct {
 	at    time.Time
 	spent int64
@@ -284,10 +283,11 @@ func (r *run) addTiming(in *invocation, from beginning) {
 	if !r.engine.timed {
 		return
 	}
-	if r.decision.Timings == nil {
-		r.decision.Timings = make([]Timing, 0, len(r.known.candidates(in.hook.phase).hooks))
+	more := r.decision.addRare()
+	if more.timings == nil {
+		more.timings = make([]Timing, 0, len(r.known.candidates(in.hook.phase).hooks))
 	}
-	r.decision.Timings = append(r.decision.Timings, Timing{
+	more.timings = append(more.timings, Timing{
 		Kind: in.hook.Kind, Policy: in.hook.Name, Binding: in.binding.Name, Param: in.paramName(),
 		Elapsed: time.Since(from.at), Cost: r.decision.Cost - from.spent,
 	})

@@ -115,7 +115,7 @@ func TestScope(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			engine := scopeEngine(t, "  validations:\n  - "+c.rule)
+			engine := scopeEngine(t, "  typeChecking: Warn\n  validations:\n  - "+c.rule)
 			for _, r := range engine.Rejections() {
 				t.Fatal(r.Status.Message)
 			}
@@ -174,7 +174,7 @@ func TestScopeBounds(t *testing.T) {
 			"validation failed due to running out of cost budget, no further validation rules will be run", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			engine := scopeEngine(t, "  validations:\n  - "+c.rule)
+			engine := scopeEngine(t, "  typeChecking: Warn\n  validations:\n  - "+c.rule)
 			d, err := engine.Validate(t.Context(), podRequest(t, engine, labels(c.values), ""))
 			if err != nil {
 				t.Fatal(err)
@@ -207,5 +207,64 @@ func BenchmarkScope(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// TestScopesThatLeadNowhere refuses scopes that would never have a value, with what was probably meant, in validations
+// and in mutations: names of libraries that are not imported or that they do not have, and paths of no matched kind.
+func TestScopesThatLeadNowhere(t *testing.T) {
+	const library = `
+apiVersion: policy.celgate.dev/v1alpha1
+kind: AdmissionPolicyLibrary
+metadata: {name: images}
+spec: {scopes: [{name: long, paths: ["spec.containers[*]"]}]}
+---
+`
+	rules := map[string]string{
+		"validations": `  validations: [{scope: SCOPE, expression: "true"}]`,
+		"mutations": `  reinvocationPolicy: Never
+  mutations: [{scope: SCOPE, patchType: JSONPatch, jsonPatch: {expression: "[JSONPatch{op: 'remove', path: '/image'}]"}}]`,
+	}
+	const pods, widgets = `apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]`,
+		`apiGroups: [example.com], apiVersions: [v1], operations: [CREATE], resources: [widgets]`
+	for _, c := range []struct{ name, scope, more, matches, want string }{
+		{"not imported", "images.long", "", pods,
+			"a scope of a library that the policy does not import (add images to spec.imports)"},
+		{"not imported, of a kind that is not known", "images.long", "", widgets, "(add images to spec.imports)"},
+		{"not imported, types off", "images.long", "typeChecking: Warn", pods, "(add images to spec.imports)"},
+		{"imported", "images.long", "imports: [images]", pods, ""},
+		{"not of the library", "images.lung", "imports: [images]", pods, "no such scope (did you mean images.long?)"},
+		{"neither", "images.lung", "", pods,
+			"images is not a field in v1 Pod (did you mean images.long, with images in spec.imports?)"},
+		{"misspelt library", "imagez.long", "imports: [images]", pods,
+			"imagez is not a field in v1 Pod (did you mean images.long?)"},
+		{"misspelt built-in library", "kubernets.allContainers", "", pods, "(did you mean kubernetes.allContainers?)"},
+		{"misspelt path", "spec.contaners[*]", "", pods, "contaners is not a field in v1 Pod (did you mean containers?)"},
+		{"misspelt path, types off", "spec.contaners[*]", `typeChecking: "Off"`, pods, ""},
+		{"no kind has containers", "kubernetes.allContainers", "", strings.Replace(pods, "pods", "services", 1),
+			"the path kubernetes.allContainers does not exist in any matched kind"},
+		{"a path of one of two kinds", "spec.containers[*]", "", strings.Replace(pods, "pods", "pods, services", 1), ""},
+		{"a path of another kind, which is not known", "spec.parts[*]", "", pods + "}, {" + widgets, ""},
+		{"a path of another kind in a rule, which is not known", "spec.parts[*]", "",
+			strings.Replace(pods, `[""]`, `["", example.com]`, 1), ""},
+		{"a path of a kind that is not known", "spec.parts[*]", "", widgets, ""},
+		{"a member like a library", `images["long"]`, "", widgets, ""},
+	} {
+		for list, rule := range rules {
+			t.Run(c.name+" of "+list, func(t *testing.T) {
+				text := dialectPolicy("p", "  "+c.more+"\n"+strings.ReplaceAll(rule, "SCOPE", "'"+c.scope+"'"))
+				text = strings.Replace(text, configMapRules, "matchConstraints: {resourceRules: [{"+c.matches+"}]}", 1)
+				rejected := engineOf(t, library+text).Rejections()
+				switch {
+				case c.want == "" && len(rejected) > 0:
+					t.Errorf("refused: %s", rejected[0].Status.Message)
+				case c.want == "":
+				case len(rejected) != 1 || !strings.HasSuffix(rejected[0].Status.Message,
+					fmt.Sprintf("spec.%s[0].scope: Invalid value: %q: %s", list, c.scope, c.want)) &&
+					(c.want[0] != '(' || !strings.HasSuffix(rejected[0].Status.Message, c.want)):
+					t.Errorf("got %+v, want %s", rejected, c.want)
+				}
+			})
+		}
 	}
 }

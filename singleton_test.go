@@ -62,7 +62,7 @@ func TestSingletonBound(t *testing.T) {
 			!strings.Contains(r[0].Status.Message, `spec.policyName: Invalid value: "p": is a singleton policy`) {
 			t.Errorf("%+v", r)
 		}
-		if _, err := engine.Observable(); err != nil {
+		if _, err := engine.Branches(); err != nil {
 			t.Error(err)
 		}
 	}

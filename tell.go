@@ -6,20 +6,20 @@ import (
 	"github.com/celgate/celgate/explain"
 )
 
-// A telling is somebody who is told what happens in one call.
+// A telling is the listener of one call.
 type telling struct {
 	tell     func(explain.Event)
-	outcomes int // of the phases before
+	outcomes int // of earlier phases
 }
 
-// next begins another phase of a call. The outcomes of the new phase come after those of d.
+// next begins another phase of a call. The outcomes of the new phase follow those of d.
 func (t *telling) next(d *Decision) {
 	if t != nil {
 		t.outcomes = len(d.Outcomes)
 	}
 }
 
-// watches are what programs tell, as bits.
+// watches are the kinds of events that programs report, as bits.
 type watches int
 
 const (
@@ -27,8 +27,8 @@ const (
 	watchBranches
 )
 
-// watchedPolicies are the policies in force as programs that tell what happens in them, by what they tell. They are
-// compiled when somebody first asks.
+// watchedPolicies are the policies in force compiled to report events, by the kinds of events. They are compiled on
+// demand.
 type watchedPolicies [watchValues | watchBranches + 1]struct {
 	once sync.Once
 	watchedHooks
@@ -37,23 +37,23 @@ type watchedPolicies [watchValues | watchBranches + 1]struct {
 
 type watchedHooks struct {
 	index    *hookIndex
-	observed []explain.Observed // if branches are told
+	branches []explain.Branch // if branches are reported
 }
 
-// hooks returns the policies as programs that tell what is asked for; compile makes them.
+// hooks returns the policies compiled to report the given events, calling compile once.
 func (w *watchedPolicies) hooks(what watches, compile func(watches) (watchedHooks, error)) (watchedHooks, error) {
 	of := &w[what]
 	of.once.Do(func() { of.watchedHooks, of.err = compile(what) })
 	return of.watchedHooks, of.err
 }
 
-// A teller tells what happens to one request.
+// A teller reports the events of one request.
 type teller struct {
-	told   *telling // nil: nobody listens
+	told   *telling // nil: no listener
 	second bool     // in the second pass of the mutating policies
 }
 
-// hasListener reports whether anybody listens.
+// hasListener reports whether there is a listener.
 func (t *teller) hasListener() bool { return t.told != nil }
 
 func (t *teller) tell(h *hook, b *compiledBinding, in *invocation, e explain.Event) {

@@ -16,8 +16,8 @@ import (
 
 var podKind = schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
 
-// templateHook returns the hook of a policy about Pods that judges the templates of workloads; nil if no binding is for
-// these.
+// templateHook returns the hook of a policy about Pods that judges the templates of workloads; nil if it has no
+// bindings for them.
 func (h hook) templateHook() *hook {
 	constraints, ok := h.MatchConstraints.Templates()
 	if !ok {
@@ -29,6 +29,11 @@ func (h hook) templateHook() *hook {
 		if resources, ok := b.Scope().Templates(); ok {
 			of := *b
 			of.criteria = match.Compile(resources)
+			if of.as != nil {
+				m, _ := h.With(b.Binding).MatchConstraints.Templates()
+				of.as = match.Compile(
+					&policy.MatchResources{ResourceRules: m.ResourceRules, MatchPolicy: m.MatchPolicy})
+			}
 			bindings = append(bindings, &of)
 		}
 	}
@@ -38,7 +43,7 @@ func (h hook) templateHook() *hook {
 	return &h
 }
 
-// templateOf returns the template of Pods in an object, as a Pod; nil if it has none.
+// templateOf returns the Pod template of an object as a Pod; nil without one.
 func templateOf(object map[string]any, kind schema.GroupVersionKind) map[string]any {
 	at, ok := scope.TemplateOf(kind.Group, kind.Kind)
 	if !ok || object == nil {
@@ -63,8 +68,8 @@ var noTemplate = func() (all []effects.Path) {
 	return append(all, effects.NewPath("request", "name"))
 }()
 
-// templateErrors refuses expressions of a policy about templates that read what no template has, without asking whether
-// it is there.
+// templateErrors refuses expressions of a policy about templates that read a field of noTemplate without testing
+// whether it exists.
 func (e *Engine) templateErrors(p *policy.Policy) (errs field.ErrorList) {
 	if !p.JudgesTemplates() {
 		return nil
@@ -82,14 +87,14 @@ func (e *Engine) templateErrors(p *policy.Policy) (errs field.ErrorList) {
 		}
 		parsed, issues := celenv.Parse(env, x.Code())
 		if len(issues.Errors()) > 0 {
-			continue // as others say
+			continue // as the other expressions do
 		}
 		for _, read := range effects.ReadsOf(parsed.NativeRep().Expr(), nil).List {
 			i := slices.IndexFunc(noTemplate, func(p effects.Path) bool { return p.Contains(read.Path) })
 			if i >= 0 && !read.Test && !read.Safe {
 				errs = append(errs, &field.Error{Type: field.ErrorTypeInvalid, Field: x.Field, BadValue: x.Src,
-					Detail: "a template of Pods has no " + noTemplate[i].String() +
-						", and spec.templates has the policy judge these, too"})
+					Detail: "a Pod template does not have " + noTemplate[i].String() +
+						", and spec.templates makes the policy judge templates, too"})
 				break
 			}
 		}

@@ -47,14 +47,7 @@ func askDeployment(t *testing.T, policies string) *celgate.Decision {
 		Resource:  schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"},
 		Operation: celgate.Create, Namespace: "default", Name: "web", Object: object,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := engine.Admit(t.Context(), prepared)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return admitPrepared(t, engine, prepared, err)
 }
 
 func TestTemplates(t *testing.T) {
@@ -92,8 +85,8 @@ func TestTemplates(t *testing.T) {
 func TestTemplatesRefused(t *testing.T) {
 	for name, c := range map[string]struct{ spec, rules, want string }{
 		"a name":         {"  validations: [{expression: 'object.metadata.name != \"a\"'}]\n", "", "spec.validations[0].expression: Invalid value"},
-		"a status":       {"  variables: [{name: s, expression: object.status.phase}]\n" + noTag, "", "a template of Pods has no object.status"},
-		"request.name":   {"  matchConditions: [{name: m, expression: 'request.name == \"a\"'}]\n" + noTag, "", "has no request.name"},
+		"a status":       {"  variables: [{name: s, expression: object.status.phase}]\n" + noTag, "", "a Pod template does not have object.status"},
+		"request.name":   {"  matchConditions: [{name: m, expression: 'request.name == \"a\"'}]\n" + noTag, "", "does not have request.name"},
 		"asked with has": {"  validations: [{expression: '!has(object.status) && object.metadata.?name.orValue(\"\") == \"\"'}]\n", "", ""},
 		"no validations": {"  auditAnnotations: [{key: k, valueExpression: '\"a\"'}]\n", "", ""},
 		"names":          {noTag, ", resourceNames: [a]", "spec.templates: Invalid value"},

@@ -2,6 +2,7 @@ package celgate
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -11,7 +12,7 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// finish ends a run: its decision is complete.
+// finish completes the decision of a run.
 func (r *run) finish() *Decision {
 	r.noteUnsimulated()
 	r.noteMadeUp()
@@ -47,7 +48,7 @@ func (r *run) noteMadeUp() {
 	}
 }
 
-// noteManaged adds the notes about managedFields, which the server gives to every object.
+// noteManaged adds the notes about managedFields, which the server sets in every object.
 func (r *run) noteManaged() {
 	if len(r.mentioning) == 0 || r.SubResource != "" && r.SubResource != "status" {
 		return
@@ -67,7 +68,7 @@ func (r *run) noteManaged() {
 	}
 }
 
-// madeUpMembers returns the members of the objects that expressions see whose values are made up.
+// madeUpMembers returns the members of objects in expressions whose values are made up.
 func (r *run) madeUpMembers() map[string]bool {
 	made := map[string]bool{}
 	resource := r.engine.types.Resource(r.Resource)
@@ -89,7 +90,7 @@ func (r *run) madeUpMembers() map[string]bool {
 
 // noteUnsimulated adds the notes about plugins to the decision.
 func (r *run) noteUnsimulated() {
-	if r.Kind != podKind || r.Operation != Create || r.SubResource != "" || len(r.mentioning) == 0 {
+	if len(r.mentioning) == 0 || r.Kind != podKind || r.Operation != Create || r.SubResource != "" {
 		return
 	}
 	spec := specOf(r.Object)
@@ -97,6 +98,9 @@ func (r *run) noteUnsimulated() {
 		what, names := make([]string, 0, 8), make([]string, 0, 8) // on the stack
 		refusal := ""
 		for _, p := range h.mentions.Plugins {
+			if p.ByAccount {
+				r.noteAccount(h, tree.Object(spec).Text("serviceAccountName"))
+			}
 			if !r.fills(p, spec) {
 				continue
 			}
@@ -120,8 +124,21 @@ func (r *run) noteUnsimulated() {
 	}
 }
 
-// fills reports that a plugin would change the Pod of the request.
+// noteAccount adds the note that a policy looks at what depends on a ServiceAccount that is not known.
+func (r *run) noteAccount(h *hook, name string) {
+	if !r.engine.plugins.AssumesAccount(r.ctx, r.Namespace, name) {
+		return
+	}
+	r.decision.addNote(Note{Message: fmt.Sprintf("policy %s: ServiceAccount %s/%s is not in the cluster state: "+
+		"celgate assumes that it exists and mounts its token, as one without settings of its own does",
+		h.Name, r.Namespace, name)})
+}
+
+// fills reports whether a plugin would change the Pod of the request.
 func (r *run) fills(p *quirks.Plugin, spec map[string]any) bool {
+	if p.Fills == nil && r.engine.plugins.Has(p.Name) {
+		return false
+	}
 	if p.Fills != nil {
 		return p.Fills(spec)
 	}

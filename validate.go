@@ -10,7 +10,7 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// validate runs every invocation of the validating policies. The error is one that no failurePolicy covers.
+// validate runs every invocation of the validating policies. The error is one to which failurePolicy does not apply.
 func (r *run) validate() error {
 	var published annotations
 	var bindings combination
@@ -47,10 +47,9 @@ func (r *run) validate() error {
 	return nil
 }
 
-// validateOne evaluates an invocation and reports whether it got as far as the validations, and whether anything
-// failed.
+// validateOne evaluates an invocation and reports whether its validations were evaluated, and whether anything failed.
 func (r *run) validateOne(in *invocation, published *annotations) (ran, failed bool, err error) {
-	if in.idle { // the server looks up the namespace all the same
+	if in.idle { // the server looks up the namespace anyway
 		r.noteNoParams(in)
 		_, err := r.requestNamespace()
 		return false, false, err
@@ -70,7 +69,7 @@ func (r *run) validateOne(in *invocation, published *annotations) (ran, failed b
 	return ran, failed, nil
 }
 
-// validateOn evaluates an invocation on the object in the version that it wants, as validateOne.
+// validateOn is validateOne for the object in the matched version.
 func (r *run) validateOn(v *versioned, in *invocation, published *annotations) (ran, failed bool) {
 	if o := r.costExcess(); o != nil {
 		r.record(in, []eval.Outcome{*o})
@@ -145,7 +144,7 @@ func (r *run) validateOn(v *versioned, in *invocation, published *annotations) (
 	return true, failed
 }
 
-// showTemplate makes values show the template of the object in place of it. False says that there is none.
+// showTemplate replaces the object in values by its template. It returns false if there is none.
 func (r *run) showTemplate(values *eval.Inputs, v *versioned) bool {
 	at, _ := scope.TemplateOf(v.kind.Group, v.kind.Kind)
 	values.Place, values.Type = at.Path, r.engine.types.Type(podKind)
@@ -160,7 +159,7 @@ func (r *run) showTemplate(values *eval.Inputs, v *versioned) bool {
 	return object != nil || v.object == nil && old != nil
 }
 
-// actionsOn returns what becomes of a rule that fails in an invocation, or that cannot be evaluated.
+// actionsOn returns the actions for a rule of an invocation that fails or that cannot be evaluated.
 func (in *invocation) actionsOn(rule *policy.Validation, isError bool) []policy.Action {
 	actions := in.binding.ActionsOnError
 	if !isError {

@@ -12,7 +12,7 @@ import (
 
 const (
 	failureAnnotation  = "validation.policy.admission.k8s.io/validation_failure"
-	maxAuditedFailures = 50 // as maxValidationFailures in validating/dispatcher.go v0.37.2
+	maxAuditedFailures = 50 // maxValidationFailures in validating/dispatcher.go v0.37.2
 )
 
 // An auditedFailure is one element of the validation_failure annotation; the order of members is the server's.
@@ -26,7 +26,7 @@ type auditedFailure struct {
 	Reference         string          `json:"reference,omitempty"` // of the dialect
 }
 
-// reference returns a text that tells violations apart and says nothing of what they are.
+// reference returns a text that identifies a violation without revealing it.
 func reference(parts ...string) string {
 	sum := sha256.New()
 	for _, part := range parts {
@@ -35,7 +35,7 @@ func reference(parts ...string) string {
 	return hex.EncodeToString(sum.Sum(nil)[:6])
 }
 
-// clientText is the text of a violation as the client gets it.
+// clientText returns the text of a violation for the client.
 func (v *Violation) clientText() string {
 	if v.Reference != "" {
 		return "reference " + v.Reference
@@ -43,13 +43,13 @@ func (v *Violation) clientText() string {
 	return v.Message
 }
 
-// warnsOf reports that a client is warned of a violation in a request, beside what its actions say.
+// warnsOf reports whether the client is warned of a violation, in addition to its actions.
 func (v *Violation) warnsOf(req *Request) bool {
 	return req.DryRun && v.tellsDryRun && !slices.Contains(v.Actions, policy.Deny) &&
 		!slices.Contains(v.Actions, policy.Warn)
 }
 
-// auditFailure is an element of the validation_failure annotation.
+// auditFailure returns the element of a violation in the validation_failure annotation.
 func (v *Violation) auditFailure() auditedFailure {
 	return auditedFailure{v.Message, v.Policy, v.Binding, v.index, v.Validation, v.Actions, v.Reference}
 }

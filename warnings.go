@@ -6,14 +6,14 @@ import (
 	"unicode/utf8"
 )
 
-// The limits of warnings in one answer, in runes (as pkg/endpoints/filters/warning.go v0.37.2).
+// Limits of the warnings in one answer, in runes (as pkg/endpoints/filters/warning.go v0.37.2).
 const (
-	maxWarningRunes    = 4 * 1024 // of all of them; beyond it each is cut
+	maxWarningRunes    = 4 * 1024 // of all of them; beyond it each is truncated
 	maxCutWarningRunes = 256
 )
 
-// sendableWarnings returns the warnings that reach the client: those without control characters, for they travel in
-// headers, and all of them cut if together they are too long.
+// sendableWarnings returns the warnings that reach the client: those without control characters, because they are sent
+// in headers, and truncated if together they are too long.
 func sendableWarnings(warnings []Warning) []Warning {
 	var sent []Warning
 	written, cutting := 0, false

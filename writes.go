@@ -1,6 +1,7 @@
 package celgate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/celgate/celgate/internal/bound"
 	"github.com/celgate/celgate/internal/compile"
+	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/internal/sequence"
 	"github.com/celgate/celgate/internal/shape"
 	construction "github.com/celgate/celgate/internal/typed"
@@ -23,9 +26,9 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// policyRefusal is the registry's error about a request that writes a policy or a binding: its write-time rules, then
-// the rights of the user to read what the params are (as pkg/registry/admissionregistration v1.37.2). An UPDATE may
-// keep what it had.
+// policyRefusal returns the registry's error about a request that writes a policy or a binding: by its write-time
+// rules, then by the user's permissions to read params (as pkg/registry/admissionregistration v1.37.2). An UPDATE may
+// keep what the old object had.
 func (e *Engine) policyRefusal(ctx context.Context, req *Request) error {
 	if req.Object == nil || req.SubResource != "" || req.Resource.Group != policyGroup || !policyResource(req.Resource.GroupResource()) ||
 		req.Operation != Create && req.Operation != Update {
@@ -55,16 +58,19 @@ func (e *Engine) policyRefusal(ctx context.Context, req *Request) error {
 	if len(errs) == 0 {
 		return nil
 	}
-	return &apierrors.StatusError{ErrStatus: *policy.Ref{Kind: req.Kind.Kind, Name: req.Name}.Invalid(errs)}
+	return &apierrors.StatusError{ErrStatus: *e.invalidStatus(policy.Ref{Kind: req.Kind.Kind, Name: req.Name}, errs)}
 }
 
-// WriteErrors returns what the write-time rules of a server of the engine's minor find wrong with a policy or a
-// binding. An UPDATE may keep what it had (pkg/apis/admissionregistration/validation/validation.go v1.37.2).
+// WriteErrors returns the errors of a server of the engine's minor about a policy or binding that is being written. An
+// UPDATE may keep expressions of the old object (pkg/apis/admissionregistration/validation/validation.go v1.37.2).
 func (e *Engine) WriteErrors(w compile.Written) field.ErrorList {
 	if w.Policy != nil {
 		w.Policy = e.linkPolicy(w.Policy)
 		if errs := e.slowPatterns(w.Policy); len(errs) > 0 {
 			return errs
+		}
+		if errs := e.importErrors(w.Policy); len(errs) > 0 && len(w.Policy.ImportErrors()) == 0 {
+			return errs // errors of a library are not repeated for its users
 		}
 	}
 	errs := w.Errors(e.envs, e.knowsStatic())
@@ -76,20 +82,30 @@ func (e *Engine) WriteErrors(w compile.Written) field.ErrorList {
 			errs = append(errs, e.sizes.ManyBindings(w.Binding, w.OldBinding, w.Others)...)
 		}
 	default:
-		if errs = e.importErrors(w.Policy); len(errs) > 0 {
-			break
-		}
-		errs = slices.Concat(e.sizes.PolicyErrors(w.Policy, w.OldPolicy), e.typeErrors(w),
+		errs = slices.Concat(e.sizes.PolicyErrors(w.Policy, w.OldPolicy), e.scopeErrors(w), e.typeErrors(w),
 			sequence.Vacuous(e.envs, w.Policy), e.defaultParamErrors(w), e.templateErrors(w.Policy))
 	}
 	return errs
 }
 
-// typeErrors returns what is wrong with the mutations of a policy of the dialect for every kind that it matches. What
-// it had may stay.
+// constraintsOf returns the match constraints of a policy that is being written: of an abstract one those by the
+// bindings in force.
+func (e *Engine) constraintsOf(p *policy.Policy) *policy.MatchResources {
+	if !p.Abstract {
+		return p.MatchConstraints
+	}
+	if known := e.policies[p.Ref()]; known != nil && known.Abstract {
+		return known.MatchConstraints
+	}
+	return nil
+}
+
+// typeErrors returns the errors in mutations of a policy of the dialect that hold for every kind that it matches. An
+// UPDATE may keep old mutations.
 func (e *Engine) typeErrors(w compile.Written) (errs field.ErrorList) {
 	p := w.Policy
-	if p.Kind != policy.Admission || !p.Mutates() || p.TypeChecking != "" && p.TypeChecking != policy.EnforceTypes {
+	constraints := e.constraintsOf(p)
+	if !p.Mutates() || !p.EnforcesTypes() || !construction.KnowsAll(e.types, constraints) {
 		return nil
 	}
 	had := map[string]bool{}
@@ -103,7 +119,7 @@ func (e *Engine) typeErrors(w compile.Written) (errs field.ErrorList) {
 		params = e.types.Type(apischema.FromAPIVersionAndKind(p.ParamKind.APIVersion, p.ParamKind.Kind))
 	}
 	refused, err := construction.NewChecker(e.envs).Complaints(p,
-		construction.KindsOf(e.types, p.MatchConstraints), params)
+		construction.KindsOf(e.types, constraints), params)
 	if err != nil {
 		return field.ErrorList{field.InternalError(field.NewPath("spec"), err)}
 	}
@@ -116,10 +132,43 @@ func (e *Engine) typeErrors(w compile.Written) (errs field.ErrorList) {
 	return errs
 }
 
-// storedErrors returns why a policy that a cluster has stored is not a policy, or why it is one that fails: it was one
-// when it was written, and a library has changed since, or is gone. Its server has let it in, so what its
-// expressions may use is not asked: one that does not compile fails when it is evaluated, as on the server. In the
-// place of a server nobody may have looked at what was stored, so the expressions of a policy have to compile there.
+// scopeErrors returns the errors about scopes of a policy that are paths: none of the matched kinds has the path, or it
+// is the name of a scope of a library that the policy does not import. An UPDATE may keep old scopes.
+func (e *Engine) scopeErrors(w compile.Written) (errs field.ErrorList) {
+	p := w.Policy
+	had := map[string]bool{}
+	if w.OldPolicy != nil {
+		for x := range w.OldPolicy.Scopes() {
+			had[x.Src] = true
+		}
+	}
+	constraints := e.constraintsOf(p)
+	kinds := construction.KindsOf(e.types, constraints)
+	enforced := p.EnforcesTypes() && construction.KnowsAll(e.types, constraints)
+	for x, s := range p.Scopes() {
+		problem, near := construction.Astray(kinds, s)
+		meant, named := p.MeantScope(s.Text, e.shared.linked.Libraries)
+		switch {
+		case had[x.Src]:
+			continue
+		case named && (problem != "" || len(kinds) == 0):
+			problem = "a scope of a library that the policy does not import"
+		case problem == "" || !enforced:
+			continue
+		}
+		if meant = cmp.Or(meant, near); meant != "" {
+			problem += " (" + meant + ")"
+		}
+		errs = append(errs,
+			&field.Error{Type: field.ErrorTypeInvalid, Field: x.Field, BadValue: x.Src, Detail: problem})
+	}
+	return errs
+}
+
+// storedErrors returns the reasons why a stored policy is not valid, or why it fails: it was valid when it was written,
+// and a library has changed since, or was deleted. Its server has accepted it, so expressions are not judged as new
+// ones: one that does not compile fails when it is evaluated, as on the server. If celgate replaces the server, the
+// policy may not have been checked, so its expressions must compile.
 func (e *Engine) storedErrors(p *policy.Policy) (refused, fails field.ErrorList) {
 	wrong := policy.ValidatePolicyUpdate(p, nil, nil)
 	imports := e.importErrors(p)
@@ -138,11 +187,11 @@ func (e *Engine) storedErrors(p *policy.Policy) (refused, fails field.ErrorList)
 	return errs, nil
 }
 
-// patternTime is how long the regular expressions of one policy may take to be read where celgate stands in for the
-// server. Those of policies that people write take some microseconds.
+// patternTime is the longest time for parsing the regular expressions of one policy if celgate replaces the server.
+// Ordinary policies take some microseconds.
 const patternTime = 2 * time.Second
 
-// slowPatterns refuses a policy whose regular expressions would keep a server busy before the policy is in force.
+// slowPatterns refuses a policy whose regular expressions would take too long to compile.
 func (e *Engine) slowPatterns(p *policy.Policy) field.ErrorList {
 	if !e.standsIn {
 		return nil
@@ -152,17 +201,17 @@ func (e *Engine) slowPatterns(p *policy.Policy) field.ErrorList {
 		took += bound.Time(bound.FoldingSteps(x.Code()))
 		if took > patternTime {
 			return field.ErrorList{{Type: field.ErrorTypeForbidden, Field: x.Field, Detail: fmt.Sprintf(
-				"the regular expressions of the policy take about %v or more to be read, more than the limit of %v",
+				"compiling the regular expressions of the policy takes about %v or more, which exceeds the limit of %v",
 				took.Round(100*time.Millisecond), patternTime)}}
 		}
 	}
 	return nil
 }
 
-// ParamsForbidden is the registry's error about a user who writes a policy or a binding and may not read its params:
-// every object of a paramKind, what a paramRef names (authorize in
-// pkg/registry/admissionregistration/{validating,mutating}admissionpolicy{,binding} v1.37.2). It is nil where nobody
-// can be asked.
+// ParamsForbidden returns the registry's error if the user who writes a policy or binding may not read its params:
+// every object of a paramKind, the objects of a paramRef (authorize in
+// pkg/registry/admissionregistration/{validating,mutating}admissionpolicy{,binding} v1.37.2). It is nil if the cluster
+// does not have an authorizer.
 func (e *Engine) ParamsForbidden(ctx context.Context, req *Request, w compile.Written) *field.Error {
 	if e.cluster.Authorizer() == nil || slices.Contains(req.UserInfo.Groups, user.SystemPrivilegedGroup) {
 		return nil
@@ -179,13 +228,13 @@ func (e *Engine) ParamsForbidden(ctx context.Context, req *Request, w compile.Wr
 		if err := e.mayReadKind(ctx, p.ParamKind, req); err != nil {
 			return field.Forbidden(spec.Child("paramKind"), err.Error())
 		}
-	case b != nil && b.ParamRef != nil: // on an UPDATE too: the server compares pointers
+	case b != nil && b.ParamRef != nil: // also on an UPDATE: the server compares pointers
 		named := w.Named
 		if named == nil {
 			named = e.policyNamed
 		}
 		policies, policyErr := named(ctx, b)
-		kinds := []*policy.ParamKind{nil} // of every resource, without a policy
+		kinds := []*policy.ParamKind{nil} // of all resources, without a policy
 		if policyErr == nil && len(policies) > 0 {
 			kinds = paramKinds(policies, len(b.Policies) > 0)
 		}
@@ -198,8 +247,8 @@ func (e *Engine) ParamsForbidden(ctx context.Context, req *Request, w compile.Wr
 	return nil
 }
 
-// paramKinds are the kinds of the params of policies; nil is one that is not known. With several the params are those
-// of the policies that have any.
+// paramKinds returns the kinds of the params of policies; nil stands for an unknown one. With several, policies without
+// params do not count.
 func paramKinds(policies []*policy.Policy, several bool) []*policy.ParamKind {
 	var kinds []*policy.ParamKind
 	for _, p := range policies {
@@ -213,7 +262,10 @@ func paramKinds(policies []*policy.Policy, several bool) []*policy.ParamKind {
 	return kinds
 }
 
-// mayReadKind returns an error if the user may not get every object of a paramKind.
+// An internalParamKind is a paramKind in the server's own type, which messages print without the names of its fields.
+type internalParamKind struct{ APIVersion, Kind string }
+
+// mayReadKind returns an error unless the user may get every object of a paramKind.
 func (e *Engine) mayReadKind(ctx context.Context, kind *policy.ParamKind, req *Request) error {
 	attributes, _, _ := e.paramAttributes(kind)
 	attributes.Verb, attributes.Name, attributes.Namespace = "get", "*", "*"
@@ -226,8 +278,8 @@ func (e *Engine) mayReadKind(ctx context.Context, kind *policy.ParamKind, req *R
 	return fmt.Errorf("user %v must have \"get\" permission on all objects of the referenced paramKind (kind=%s, apiVersion=%s)", who, kind.Kind, kind.APIVersion)
 }
 
-// mayReadParam returns an error if the user may not read what a paramRef names of a kind; policyErr is why that is not
-// known.
+// mayReadParam returns an error unless the user may read the objects of a kind that a paramRef selects; policyErr is
+// the reason why the kind is not known.
 func (e *Engine) mayReadParam(ctx context.Context, b *policy.Binding, kind *policy.ParamKind, policyErr error,
 	req *Request) error {
 	attributes, parseErr, resolveErr := e.paramAttributes(kind)
@@ -251,10 +303,10 @@ func (e *Engine) mayReadParam(ctx context.Context, b *policy.Binding, kind *poli
 		}
 		return fmt.Errorf("unable to get policy %s "+everywhere, names, who, attributes.Verb)
 	case parseErr != nil:
-		return fmt.Errorf("unable to parse paramKind %v "+everywhere, kind, who, attributes.Verb)
+		return fmt.Errorf("unable to parse paramKind %v "+everywhere, (*internalParamKind)(kind), who, attributes.Verb)
 	case resolveErr != nil:
-		return fmt.Errorf("unable to resolve paramKind %v "+everywhere, kind, who, attributes.Verb)
-	case b.Kind == policy.Mutating: // the server has them in each other's place
+		return fmt.Errorf("unable to resolve paramKind %v "+everywhere, (*internalParamKind)(kind), who, attributes.Verb)
+	case b.Kind == policy.Mutating: // the server has these arguments swapped
 		return fmt.Errorf("user %v does not have \"%v\" permission on the object referenced by paramRef",
 			attributes.Verb, who)
 	}
@@ -262,7 +314,7 @@ func (e *Engine) mayReadParam(ctx context.Context, b *policy.Binding, kind *poli
 		attributes.Verb)
 }
 
-// paramAttributes asks for the resource of a kind, or for every one if it is not known.
+// paramAttributes returns the attributes for the resource of a kind, or for all resources if it is unknown.
 func (e *Engine) paramAttributes(kind *policy.ParamKind) (a authorizer.AttributesRecord, parseErr, resolveErr error) {
 	a = authorizer.AttributesRecord{ResourceRequest: true, APIGroup: "*", APIVersion: "*", Resource: "*"}
 	if kind == nil {
@@ -281,7 +333,7 @@ func (e *Engine) paramAttributes(kind *policy.ParamKind) (a authorizer.Attribute
 	return a, nil, nil
 }
 
-// policyNamed returns the policies of a binding, which the engine or the cluster has.
+// policyNamed returns the policies of a binding, from the engine or the cluster.
 func (e *Engine) policyNamed(ctx context.Context, b *policy.Binding) ([]*policy.Policy, error) {
 	var all []*policy.Policy
 	for _, ref := range b.PolicyRefs() {
@@ -307,8 +359,8 @@ func (e *Engine) policyNamed(ctx context.Context, b *policy.Binding) ([]*policy.
 	return all, nil
 }
 
-// mayBind returns an error if the user may not bind a policy in the namespace of a binding: the verb bind on it, as for
-// roles (plugin/pkg/auth/authorizer of RBAC asks it of who writes a RoleBinding).
+// mayBind returns an error unless the user may bind a policy in the namespace of a binding: with the verb bind, as for
+// roles (RBAC requires it for writing a RoleBinding).
 func (e *Engine) mayBind(ctx context.Context, b *policy.Binding, req *Request) *field.Error {
 	who := userOf(req)
 	for i, ref := range b.PolicyRefs() {
@@ -325,4 +377,12 @@ func (e *Engine) mayBind(ctx context.Context, b *policy.Binding, req *Request) *
 			ref.Name, b.Namespace))
 	}
 	return nil
+}
+
+// invalidStatus returns the server's refusal of a policy or binding, in the words of its minor.
+func (e *Engine) invalidStatus(of policy.Ref, errs field.ErrorList) *metav1.Status {
+	if family, _ := policy.KindOf(of.Kind); family != policy.Admission && !e.standsIn {
+		errs = quirks.PolicyRefusals(e.minor, errs)
+	}
+	return of.Invalid(errs)
 }

@@ -73,6 +73,7 @@ func floors(w *workload, req *celgate.Request) ([]*floor, error) {
 				append(planned, one.planned)
 		}
 	}
+	var memory plan.Memory
 	all := []*floor{
 		{"cel-go", func() error {
 			for _, p := range plain {
@@ -92,7 +93,7 @@ func floors(w *workload, req *celgate.Request) ([]*floor, error) {
 		}},
 		{"plan, costs", func() error {
 			for _, p := range planned {
-				if v, _, ok := p.Eval(vars, nil); !ok || v != types.True {
+				if v, _, ok := p.Eval(vars, nil, &memory); !ok || v != types.True {
 					return fmt.Errorf("%v, %v", v, ok)
 				}
 			}
@@ -102,7 +103,7 @@ func floors(w *workload, req *celgate.Request) ([]*floor, error) {
 	if w.byHand == nil {
 		return all, nil
 	}
-	_, cost, _ := planned[0].Eval(vars, nil)
+	_, cost, _ := planned[0].Eval(vars, nil, nil)
 	return append(all, &floor{"Go, costs", func() error {
 		if v, counted := w.byHand(req.Object); !v || counted != cost {
 			return fmt.Errorf("%v for %d, not %d", v, counted, cost)

@@ -4,6 +4,8 @@ go 1.26.0
 
 require k8s.io/kubernetes v1.37.2
 
+require k8s.io/pod-security-admission v0.37.2 // indirect
+
 require (
 	cel.dev/expr v0.25.1 // indirect
 	github.com/antlr4-go/antlr/v4 v4.13.1 // indirect

@@ -7,15 +7,15 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// A Bundle is documents by what they are for.
+// A Bundle is a set of documents, sorted by their use.
 type Bundle struct {
 	Set     policy.Set  // policies, bindings and libraries, the first of each kind and name, linked
-	Objects []*Document // what else a cluster may hold, CustomResourceDefinitions too
+	Objects []*Document // other objects of a cluster, including CustomResourceDefinitions
 	Reviews []*Document // AdmissionReviews
 	Suites  []*Document // tests
 
-	// Problems are documents that cannot be used: policies and bindings that are not such objects, with a
-	// [policy.DecodeError], and those of a kind and name that there was before, with a [policy.DuplicateError].
+	// Problems are documents that cannot be used: policies and bindings that cannot be decoded, with a
+	// [policy.DecodeError], and those with the kind and name of an earlier one, with a [policy.DuplicateError].
 	Problems []Problem
 }
 
@@ -32,16 +32,14 @@ func NewBundle(docs ...*Document) *Bundle {
 		case !policy.IsRecognised(d.Object):
 			b.Objects = append(b.Objects, d)
 		default:
-			o, err := policy.Read(d.Object, d)
-			if err != nil {
+			if err := given.Add(d.Object, d.Place); err != nil {
 				b.Problems = append(b.Problems,
 					Problem{Position: d.Position(), Message: err.Error(), Document: d, Err: err})
 			}
-			given.Add(o)
 		}
 	}
 	unique, twice := given.Deduplicate()
-	b.Set = *new(policy.Linker).Link(&unique)
+	b.Set = *unique.Link(nil)
 	for _, err := range twice {
 		b.Problems = append(b.Problems, Problem{
 			Position: err.Position, Message: err.Ref.String() + " is given twice",
@@ -60,10 +58,10 @@ func (b *Bundle) Err() error {
 	return errors.Join(errs...)
 }
 
-// Definitions are the CustomResourceDefinitions among the objects.
+// Definitions returns the CustomResourceDefinitions among the objects.
 func (b *Bundle) Definitions() []*Document { return Definitions(b.Objects) }
 
-// Definitions are the CustomResourceDefinitions among documents.
+// Definitions returns the CustomResourceDefinitions among documents.
 func Definitions(docs []*Document) []*Document {
 	var all []*Document
 	for _, d := range docs {
@@ -75,7 +73,7 @@ func Definitions(docs []*Document) []*Document {
 	return all
 }
 
-// Trees are the objects of documents.
+// Trees returns the objects of documents.
 func Trees(docs []*Document) []map[string]any {
 	all := make([]map[string]any, len(docs))
 	for i, d := range docs {
@@ -84,7 +82,7 @@ func Trees(docs []*Document) []map[string]any {
 	return all
 }
 
-// DocumentsOf are documents of objects that were read of no file.
+// DocumentsOf returns documents for objects that were not read from a file.
 func DocumentsOf(objects []map[string]any) []*Document {
 	all := make([]*Document, len(objects))
 	for i, object := range objects {
@@ -93,13 +91,13 @@ func DocumentsOf(objects []map[string]any) []*Document {
 	return all
 }
 
-// IsReview reports that an object is an AdmissionReview.
+// IsReview reports whether an object is an AdmissionReview.
 func IsReview(object map[string]any) bool {
 	apiVersion, _ := object["apiVersion"].(string)
 	return strings.HasPrefix(apiVersion, "admission.k8s.io/") && object["kind"] == "AdmissionReview"
 }
 
-// IsSuite reports that an object is a test for celgate.
+// IsSuite reports whether an object is a test suite of celgate.
 func IsSuite(object map[string]any) bool {
 	apiVersion, _ := object["apiVersion"].(string)
 	return strings.HasPrefix(apiVersion, "celgate.dev/")

@@ -63,7 +63,7 @@ func TestBundle(t *testing.T) {
 func TestLoadMissingOfFS(t *testing.T) {
 	_, problems := manifest.Loader{FS: fstest.MapFS{}}.Load("gone.yaml", ".")
 	if len(problems) != 2 || problems[0].Error() != "gone.yaml: file does not exist" ||
-		!strings.Contains(problems[1].Message, "in this directory") {
+		!strings.Contains(problems[1].Message, "the directory does not contain") {
 		t.Errorf("%v", problems)
 	}
 }

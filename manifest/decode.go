@@ -13,7 +13,7 @@ import (
 type decoder struct {
 	named   bool // the file was named by the user, not found in a directory
 	scanner yamlscan.Scanner
-	values  int // documents that are not null, be they objects or not
+	values  int // documents that are not null, objects or not
 	out     []result
 }
 
@@ -25,7 +25,7 @@ type result struct {
 
 func (d *decoder) problem(p Problem) { d.out = append(d.out, result{problem: &p}) }
 
-// chunk decodes what lies between two separators: one YAML document or any number of JSON values.
+// chunk decodes the text between two separators: one YAML document or any number of JSON values.
 func (d *decoder) chunk(c chunk) {
 	if c.problem != nil {
 		d.out = append(d.out, result{problem: c.problem})
@@ -33,7 +33,7 @@ func (d *decoder) chunk(c chunk) {
 	}
 	src := &Source{File: c.file, Line: c.line, Lead: c.lead, Text: c.text, Tail: c.tail}
 	if bom, ok := strings.CutPrefix(src.Text, "\ufeff"); ok {
-		src.Text, c.first = bom, false // kubectl does not take it for JSON then
+		src.Text, c.first = bom, false // with a byte order mark kubectl does not treat it as JSON
 	}
 	seen := yamlscan.Look(src.Text)
 	if seen.Invalid >= 0 {
@@ -46,8 +46,7 @@ func (d *decoder) chunk(c chunk) {
 	d.yamlChunk(src, seen)
 }
 
-// jsonChunk decodes JSON values. It reports false, having done nothing, if the text does not start with one and
-// may be YAML.
+// jsonChunk decodes JSON values. It returns false, without effect, if the text does not start with one and may be YAML.
 func (d *decoder) jsonChunk(src *Source, first bool) bool {
 	v, err := decodeJSON(src.Text)
 	if syntax := (*syntaxError)(nil); !errors.As(err, &syntax) {
@@ -57,7 +56,7 @@ func (d *decoder) jsonChunk(src *Source, first bool) bool {
 	}
 	size, err := jsonSize(src.Text)
 	if err != nil {
-		// {"a": is meant as JSON; {a: and {{ .Values }} are not. What YAML can read is not a problem.
+		// {"a": begins JSON; {a: and {{ .Values }} do not. Valid YAML is not a problem.
 		inner := strings.TrimLeft(strings.TrimLeft(src.Text, " \t\r\n")[1:], " \t\r\n")
 		if !strings.HasPrefix(inner, `"`) {
 			return false
@@ -92,7 +91,7 @@ func (d *decoder) jsonChunk(src *Source, first bool) bool {
 		bad := rest.part(0, len(rest.Text))
 		bad.json = true
 		d.takeValue(bad, nil, err, !first)
-		// Go on at the next line that starts an object.
+		// Continue at the next line that starts an object.
 		next := strings.Index(rest.Text[1:], "\n{")
 		if resumed++; next < 0 || resumed > maxResumptions {
 			return true
@@ -127,7 +126,7 @@ func (d *decoder) yamlChunk(src *Source, seen yamlscan.Survey) {
 	}
 	text := src.Text
 	if seen.Returns {
-		// As kubectl's reader of lines does (apimachinery v0.37.2 pkg/util/yaml/decoder.go: LineReader).
+		// Like kubectl's line reader (apimachinery v0.37.2 pkg/util/yaml/decoder.go: LineReader).
 		text = strings.ReplaceAll(text, "\r\n", "\n")
 		seen.Returns = strings.IndexByte(text, '\r') >= 0
 	}
@@ -149,7 +148,7 @@ func (d *decoder) yamlChunk(src *Source, seen yamlscan.Survey) {
 	}
 }
 
-// positions turns offsets in text, which ascend, into positions.
+// positions converts ascending offsets in text to positions.
 func positions(text string, offsets []int) []position {
 	if len(offsets) == 0 {
 		return nil
@@ -175,8 +174,8 @@ func positions(text string, offsets []int) []position {
 	return list
 }
 
-// documentEnd returns the offset of what follows the first document of text: what is behind a marker "...", or
-// indented less than its start. If it is neither, which only a document on one line can do, it is the last line.
+// documentEnd returns the offset of the text after the first document: behind a marker "...", or with less indentation
+// than its start. If there is neither, which is possible only for a document on one line, it is the last line.
 func documentEnd(text string) int {
 	t := lines{text: text, starts: layout.LineStarts(text)}
 	indent, last, ended := -1, 0, false
@@ -200,7 +199,7 @@ func documentEnd(text string) int {
 	return last
 }
 
-// takeValue takes the value of a source, or the error of decoding it.
+// takeValue adds the value of a source, or the error of decoding it.
 func (d *decoder) takeValue(src *Source, v any, err error, numbers bool) {
 	if err != nil {
 		offset, message := src.explain(err)
@@ -217,10 +216,10 @@ func (d *decoder) takeValue(src *Source, v any, err error, numbers bool) {
 	d.object(&Document{Source: src}, v, identity{})
 }
 
-// identity is what a <Kind>List says about items without apiVersion and kind.
+// identity is the apiVersion and kind that a <Kind>List implies for items without them.
 type identity struct{ apiVersion, kind string }
 
-// object takes a value that should be an API object: doc becomes its document, or those of its items if it is a List.
+// object adds a value that should be an API object: doc becomes its document, or those of its items if it is a List.
 func (d *decoder) object(doc *Document, v any, list identity) {
 	m, ok := v.(map[string]any)
 	if !ok {
@@ -254,11 +253,11 @@ func (d *decoder) object(doc *Document, v any, list identity) {
 	d.out = append(d.out, result{document: doc})
 }
 
-// set reports whether a member has a value, be it of the wrong type.
+// set reports whether a member has a value, possibly of the wrong type.
 func set(v any) bool { return v != nil && v != "" }
 
-// listItems returns the items of a List. Other than kubectl, which takes every object with a member "items" for a
-// list, the kind must end in List.
+// listItems returns the items of a List. Unlike kubectl, which treats every object with a member "items" as a list, it
+// requires a kind that ends in List.
 func listItems(m map[string]any, apiVersion, kind string) ([]any, bool) {
 	if !strings.HasSuffix(kind, "List") {
 		return nil, false
@@ -267,7 +266,7 @@ func listItems(m map[string]any, apiVersion, kind string) ([]any, bool) {
 	return items, ok || apiVersion == "v1" && kind == "List" && m["items"] == nil
 }
 
-// notObjectProblem says what a mapping lacks to be an API object.
+// notObjectProblem names the members that a mapping lacks to be an API object.
 func (d *decoder) notObjectProblem(doc *Document, m map[string]any) Problem {
 	var lacking []string
 	for _, name := range []string{"apiVersion", "kind"} {

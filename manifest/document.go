@@ -10,7 +10,7 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// A Document is one API object and where it was written.
+// A Document is one API object with its position in the text.
 type Document struct {
 	// Object is the object as a JSON tree: map[string]any, []any, string, int64, float64, bool and nil. It belongs
 	// to the caller. Its strings share memory with Source.Text.
@@ -28,17 +28,17 @@ type Source struct {
 	File string
 	// Line is the line of the first byte of Text.
 	Line int
-	// Lead is the text between the previous document and this one: the line of the separator "---", with its
-	// comment, and parts of the file that hold only comments. Leads and Texts in their order and the last Tail
-	// give the file, without documents that are null or problems.
+	// Lead is the text between the previous document and this one: the line of the separator "---", with its comment,
+	// and parts of the file that contain only comments. The Leads and Texts in order and the last Tail form the file,
+	// without documents that are null or problems.
 	Lead string
-	// Text is the text as it was written, without the separators.
+	// Text is the text as written, without the separators.
 	Text string
-	// Tail is what follows the last document of a file: separators, and parts that hold only comments.
+	// Tail is the text after the last document of a file: separators, and parts that contain only comments.
 	Tail string
 
 	json  bool // Text was read as JSON
-	ahead int  // bytes of another value on the line that Text starts in
+	ahead int  // length of another value before Text on its first line
 	items []position
 
 	parse sync.Once
@@ -78,10 +78,10 @@ func itemIndex(path string) (n int, ok bool) {
 	return n, ok && n >= 0
 }
 
-// Place returns the place of the value at a field path of the API server, such as spec.validations[0].expression,
-// metadata.labels["a.b/c"] or metadata.labels[a.b/c]. Offsets are those of the decoded text if the value is
-// text, number or boolean; other values are placed at their key or at the start of their list item. If there
-// is no such value the place is that of its nearest existing parent. Nothing is computed before Locate is called.
+// Place returns a locator of the value at a field path in the API server's notation, such as
+// spec.validations[0].expression, metadata.labels["a.b/c"] or metadata.labels[a.b/c]. Offsets are those of the decoded
+// text if the value is text, number or boolean; other values are placed at their key or at the start of their list
+// item. An absent value has the place of its nearest existing parent. Nothing is computed before Locate is called.
 func (d *Document) Place(path string) policy.Locator {
 	return &locator{source: d.Source, path: joinPath(d.Item, path)}
 }

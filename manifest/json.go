@@ -40,7 +40,7 @@ type syntaxError struct {
 
 func (e *syntaxError) Error() string { return e.message }
 
-// depthOf returns how deep the brackets of a JSON text are nested.
+// depthOf returns the nesting depth of the brackets in a JSON text.
 func depthOf(text string) (deepest int) {
 	depth, quoted := 0, false
 	for i := 0; i < len(text); i++ {
@@ -63,7 +63,7 @@ func depthOf(text string) (deepest int) {
 	return deepest
 }
 
-// jsonSize returns the size of the JSON value that text starts with, space before it included.
+// jsonSize returns the size of the JSON value at the start of text, including leading space.
 func jsonSize(text string) (int, error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	var raw json.RawMessage
@@ -77,7 +77,7 @@ func jsonSize(text string) (int, error) {
 	return int(d.InputOffset()), nil
 }
 
-// yamlNumbers changes the numbers of a JSON tree to those that the same text has as YAML: 1.0 is an integer there.
+// yamlNumbers converts the numbers of a JSON tree to those of the same text as YAML: 1.0 is an integer there.
 func yamlNumbers(v any) any {
 	switch v := v.(type) {
 	case float64:

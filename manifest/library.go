@@ -12,9 +12,8 @@ import (
 	"github.com/celgate/celgate/internal/yamlscan"
 )
 
-// decodeLibrary decodes the first YAML document of text with the library that kubectl uses. rest reports that text
-// goes on behind it, which kubectl does not notice. The error of a duplicate key is errDuplicate, that of too deep
-// nesting errDepth.
+// decodeLibrary decodes the first YAML document of text with the library that kubectl uses. rest: more text follows,
+// which kubectl ignores. The error of a duplicate key is errDuplicate, that of too deep nesting errDepth.
 func decodeLibrary(text string) (v any, rest bool, err error) {
 	v, rest, err = parseLibrary(text, true)
 	var duplicates *yaml.TypeError
@@ -22,7 +21,7 @@ func decodeLibrary(text string) (v any, rest bool, err error) {
 		if _, _, found := layoutOf(text, false).FindDuplicate(); found {
 			return nil, false, errDuplicate
 		}
-		// Strict decoding also complains about members that replace merged ones, which is what merging is for.
+		// Strict decoding also rejects members that replace merged ones, the purpose of merging.
 		v, rest, err = parseLibrary(text, false)
 	}
 	if err == nil {
@@ -55,13 +54,13 @@ var (
 	errDepth     = fmt.Errorf("nested deeper than %d levels", yamlscan.MaxDepth)
 )
 
-// A valueError says that a value cannot be written in JSON.
+// A valueError is the error of a value that cannot be expressed in JSON.
 type valueError struct{ message string }
 
 func (e *valueError) Error() string { return e.message }
 
-// convert turns a value of the library into a JSON tree, as sigs.k8s.io/yaml v1.6.0 yaml.go: YAMLToJSON and the
-// decoding of its result do.
+// convert converts a value of the library to a JSON tree, like sigs.k8s.io/yaml v1.6.0 yaml.go: YAMLToJSON followed by
+// decoding.
 func convert(v any, depth int) (any, error) {
 	switch v := v.(type) {
 	case nil, bool:

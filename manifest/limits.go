@@ -6,15 +6,16 @@ const (
 	// cost in memory.
 	maxDocument = 64 << 20
 
-	// maxResumptions is how often reading goes on behind a bad value of a JSON stream without separators. Each attempt
+	// maxResumptions is how often reading resumes after a bad value of a JSON stream without separators. Each attempt
 	// may read far before it fails.
 	maxResumptions = 100
 
-	// binaryProbe is how much of a file is searched for a NUL byte to tell that it is not text, as git does.
+	// binaryProbe is the size of the beginning of a file that is searched for a NUL byte to detect binary files, as git
+	// does.
 	binaryProbe = 8000
 
-	// batchSize is the text that one goroutine decodes at a time: large enough that starting it costs nothing,
-	// small enough that a stream is decoded while it is read.
+	// batchSize is the size of the text that one goroutine decodes at a time: large enough to amortise its start, small
+	// enough to decode a stream while it is read.
 	batchSize = 128 << 10
 
 	// The expansion of aliases is bounded by the YAML library: a document may not get more than 99% of its

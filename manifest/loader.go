@@ -14,22 +14,22 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// NoDocument is the message of a [Problem] with a file that holds nothing.
-const NoDocument = "no document in this file"
+// NoDocument is the message of a Problem with a file that does not contain a document.
+const NoDocument = "the file does not contain a document"
 
 // A Loader reads manifests. The zero value is ready for use.
 type Loader struct {
-	Stdin io.Reader // what the path "-" reads; nil means os.Stdin
-	FS    fs.FS     // in which paths are; nil means the system's files
+	Stdin io.Reader // the input for the path "-"; nil: os.Stdin
+	FS    fs.FS     // the file system of paths; nil: the system's
 
-	// MaxInput is how many bytes one call reads in all; 0: 256 MiB. What is longer is a problem, and is read no
-	// further.
+	// MaxInput is the number of bytes that one call reads in all; 0: 256 MiB. Longer input is a problem, and is not
+	// read further.
 	MaxInput int64
 }
 
 const maxInput = 256 << 20
 
-// A bounded reader ends with an error when too much has been read.
+// A bounded reader ends with an error when the limit is reached.
 type bounded struct {
 	io.Reader
 	left *int64
@@ -117,12 +117,12 @@ type pipeline struct {
 	yield   func(*Document, *Problem) bool
 	batches []*batch // decoding, oldest first
 	seen    int      // documents and problems of the current file so far
-	stopped bool     // the consumer has enough
+	stopped bool     // the consumer has stopped
 	left    *int64   // bytes that may still be read of files
 	files   fs.FS
 }
 
-// systemFiles are the files of the system, by the paths that it takes.
+// systemFiles are the files of the operating system, by its own paths.
 type systemFiles struct{}
 
 func (systemFiles) Open(path string) (fs.File, error)     { return os.Open(path) }
@@ -148,7 +148,7 @@ func (b *batch) decode() {
 	close(b.done)
 }
 
-// add starts to decode a batch, after waiting for the oldest one if enough are under way.
+// add starts decoding a batch, after waiting for the oldest one if enough are in progress.
 func (p *pipeline) add(b *batch) {
 	b.done = make(chan struct{})
 	go b.decode()
@@ -189,7 +189,7 @@ func (p *pipeline) take() {
 	}
 }
 
-// read cuts r into batches.
+// read splits r into batches.
 func (p *pipeline) read(r io.Reader, file string, named bool) {
 	s := splitter{file: file, r: r}
 	b, size := &batch{file: file, named: named}, 0
@@ -223,12 +223,12 @@ func (p *pipeline) file(path string, named bool) {
 	p.read(bounded{f, p.left}, path, named)
 }
 
-// unfitReason says why something is not a file to read. A pipe without a writer would stop everything, and a device has
-// no end; but who names a pipe, as <(command) of a shell does, means it.
+// unfitReason returns the reason why a path is not read as a file. A pipe without a writer would block, and a device
+// may not end; but a pipe that the user names, as with <(command) in a shell, is intended.
 func (p *pipeline) unfitReason(path string, named bool) string {
 	info, err := fs.Stat(p.files, path)
 	if err != nil {
-		return "" // which opening it says as well
+		return "" // opening it gives the error
 	}
 	switch mode := info.Mode(); {
 	case mode.IsRegular():
@@ -284,11 +284,11 @@ func (p *pipeline) directory(root string) {
 	if err != nil {
 		p.problem(root, reason(err))
 	} else if !found && !p.stopped {
-		p.problem(root, "no *.yaml, *.yml or *.json file in this directory")
+		p.problem(root, "the directory does not contain *.yaml, *.yml or *.json files")
 	}
 }
 
-// reason returns the text of an error without the path, which the position has already.
+// reason returns the text of an error without the path, which is part of the position.
 func reason(err error) string {
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {
 		err = path.Err

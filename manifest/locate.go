@@ -7,20 +7,20 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// places returns the values of s.Text with their places. The text is parsed on the first call.
+// places returns the values of s.Text with their positions. The text is parsed on the first call.
 func (s *Source) places() *layout.Node {
 	s.parse.Do(func() { s.tree = layoutOf(s.Text, s.json) })
 	return s.tree
 }
 
-// layoutOf returns the values of text as far as they are found: there may be nothing to point at where the library that
-// knows positions does not understand something that kubectl's library does.
+// layoutOf returns the values of text, as far as they can be found: the library that reports positions may not
+// understand a text that kubectl's library understands.
 func layoutOf(text string, json bool) *layout.Node {
 	lay := layout.YAML
 	if json {
 		lay = layout.JSON
 	}
-	root, _ := lay(text) // pointing at a value needs no end of it
+	root, _ := lay(text) // locating a value does not need the rest
 	return root
 }
 
@@ -34,7 +34,7 @@ type locator struct {
 	at    int
 }
 
-// Locate implements policy.Locator. Offsets beyond the text are taken as its end.
+// Locate implements policy.Locator. An offset beyond the text stands for its end.
 func (l *locator) Locate(offset int) policy.Position {
 	if l.source == nil {
 		return policy.Position{}

@@ -105,8 +105,8 @@ func TestBytes(t *testing.T) {
 		"alias bomb": {bomb, "f:2:8: too many values come from aliases\n"},
 		"tabs in a stream": {object + "---\n\ta: b\n---\n" + object,
 			"f:1:1: ConfigMap a\nf:5:1: a tab cannot indent; use spaces\nf:7:1: ConfigMap a\n"},
-		"empty":  {"", "f: no document in this file\n"},
-		"spaces": {" \n\t\n", "f: no document in this file\n"},
+		"empty":  {"", "f: the file does not contain a document\n"},
+		"spaces": {" \n\t\n", "f: the file does not contain a document\n"},
 		"large": {object + "data:\n  a: |\n" + strings.Repeat("    "+strings.Repeat("x", 95)+"\n", 30<<10),
 			"f:1:1: ConfigMap a\n"},
 		"too large": {object + "---\na: |\n" + strings.Repeat("  "+strings.Repeat("x", 1021)+"\n",
@@ -132,7 +132,7 @@ tree/a.yaml:1:1 A
 tree/sub/b.yml:1:1 B
 tree/sub/c.json:1:1 C
 tree/z.YAML:1:1 Z
-warning: tree/empty.yaml: no document in this file
+warning: tree/empty.yaml: the file does not contain a document
 tree/sub/typo.yaml:1:1: not a Kubernetes object: apiVersion is missing
 warning: tree/sub/values.yaml:1:1: not a Kubernetes object: apiVersion and kind are missing
 `},
@@ -141,12 +141,12 @@ stdin:1:1 FromStdin
 tree/.hidden.yaml:1:1 Hidden
 tree/sub/values.yaml:1:1: not a Kubernetes object: apiVersion and kind are missing
 tree/notes.txt:1:1: not a Kubernetes object: text instead of a mapping
-tree/empty.yaml: no document in this file
+tree/empty.yaml: the file does not contain a document
 `},
 		{[]string{"absent.yaml", "tree/none", "tree/a.yaml"}, `
 tree/a.yaml:1:1 A
 absent.yaml: no such file or directory
-tree/none: no *.yaml, *.yml or *.json file in this directory
+tree/none: the directory does not contain *.yaml, *.yml or *.json files
 `},
 	} {
 		t.Run(strings.Join(test.paths, " "), func(t *testing.T) {

@@ -9,20 +9,14 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// A Misreading is a word that YAML 1.1 reads as true or false, such as n, yes and off, and that may have been meant as
-// text.
-type Misreading struct {
-	Path     string // without the indexes of lists, such as spec.containers.image
-	Hint     string
-	Position policy.Position
-}
-
-// misreadable are the words besides true and false that YAML 1.1 reads as booleans.
+// misreadable are the words, besides true and false, that YAML 1.1 reads as booleans.
 var misreadable = regexp.MustCompile(`(?i)^(y|n|yes|no|on|off)\b`)
 
-// Misreadings returns the words of the document that are read as booleans, by path.
-func (d *Document) Misreadings() []Misreading {
-	var all []Misreading
+// Misreadings returns the words of the document that YAML 1.1 reads as true or false, such as n, yes and off, and that
+// may have been meant as text, sorted by field. Fields are paths without the indices of lists, such as
+// spec.containers.image.
+func (d *Document) Misreadings() []policy.Problem {
+	var all []policy.Problem
 	var walk func(v any, at, path string)
 	walk = func(v any, at, path string) {
 		switch v := v.(type) {
@@ -41,29 +35,30 @@ func (d *Document) Misreadings() []Misreading {
 		case bool:
 			place := d.Place(at).Locate(0)
 			if word := misreadable.FindString(d.Source.restOfLine(place)); word != "" {
-				all = append(all, Misreading{path, fmt.Sprintf("YAML reads %s as %t: quote it", word, v), place})
+				all = append(all, policy.Problem{Field: path, Position: place,
+					Message: fmt.Sprintf("YAML reads %s as %t: quote it", word, v)})
 			}
 		}
 	}
 	walk(d.Object, "", "")
-	slices.SortFunc(all, func(a, b Misreading) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(all, func(a, b policy.Problem) int { return strings.Compare(a.Field, b.Field) })
 	return all
 }
 
-// Misreading returns the first word at a path, with or without indexes, that is read as a boolean.
-func (d *Document) Misreading(path string) (Misreading, bool) {
+// Misreading returns the first word read as a boolean at a path, with or without indices.
+func (d *Document) Misreading(path string) (policy.Problem, bool) {
 	path = indexes.ReplaceAllString(path, "")
 	for _, m := range d.Misreadings() {
-		if m.Path == path {
+		if m.Field == path {
 			return m, true
 		}
 	}
-	return Misreading{}, false
+	return policy.Problem{}, false
 }
 
 var indexes = regexp.MustCompile(`\[\d+\]`)
 
-// restOfLine returns the rest of the line at a place.
+// restOfLine returns the text from a position to the end of its line.
 func (s *Source) restOfLine(at policy.Position) string {
 	lines := strings.Split(s.Text, "\n")
 	i, column := at.Line-s.Line, at.Column-1

@@ -21,7 +21,7 @@ func TestMisread(t *testing.T) {
 		t.Fatal(docs, problems)
 	}
 	want := []struct {
-		path, hint   string
+		path, text   string
 		line, column int
 	}{
 		{"metadata.labels.d", "YAML reads Off as false: quote it", 3, 49},
@@ -33,12 +33,12 @@ func TestMisread(t *testing.T) {
 		t.Fatalf("got %v", got)
 	}
 	for i, w := range want {
-		if g := got[i]; g.Path != w.path || g.Hint != w.hint || g.Position.Line != w.line ||
+		if g := got[i]; g.Field != w.path || g.Message != w.text || g.Position.Line != w.line ||
 			g.Position.Column != w.column {
 			t.Errorf("got %v, want %v", g, w)
 		}
 	}
-	if m, ok := docs[0].Misreading("spec.containers[0].image"); !ok || m.Hint != want[2].hint {
+	if m, ok := docs[0].Misreading("spec.containers[0].image"); !ok || m.Message != want[2].text {
 		t.Errorf("got %v, %t", m, ok)
 	}
 }

@@ -2,9 +2,9 @@ package manifest
 
 import "github.com/celgate/celgate/internal/yamlscan"
 
-// Release lets go of all of the object but what names it, so that many documents take little memory. [Document.Restore]
-// reads the rest again from the text. Items of Lists, which share a text, and JSON, which may be one of many values in
-// a line, keep theirs.
+// Release frees the object except for its identity, so that many documents need little memory. [Document.Restore]
+// decodes the text again. Items of Lists, which share a text, and JSON, which may be one of many values in a line, keep
+// their objects.
 func (d *Document) Release() {
 	if d.Source == nil || d.Item != "" || d.Source.json || d.released {
 		return
@@ -23,7 +23,7 @@ func (d *Document) Release() {
 	d.released = true
 }
 
-// Restore reads a released object again. It may be called for any document, by one goroutine at a time.
+// Restore decodes a released object again. It may be called for any document, by one goroutine at a time.
 func (d *Document) Restore() {
 	if !d.released {
 		return
@@ -32,7 +32,7 @@ func (d *Document) Restore() {
 	source := &Source{File: d.Source.File, Line: d.Source.Line, Text: d.Source.Text}
 	again.yamlChunk(source, yamlscan.Look(source.Text))
 	for _, r := range again.out {
-		if r.document != nil { // as it was read before
+		if r.document != nil { // the object as decoded before
 			d.Object, d.released = r.document.Object, false
 			return
 		}

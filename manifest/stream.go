@@ -10,29 +10,29 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// A chunk is what lies between two separators of a stream, or a problem with it.
+// A chunk is the text between two separators of a stream, or a problem with it.
 type chunk struct {
 	file       string
 	line       int  // of the first byte of text
-	first      bool // no separator came before it
+	first      bool // without a separator before it
 	lead, text string
-	tail       string // of the last one: what follows it
+	tail       string // of the last one: the text after it
 	problem    *Problem
 }
 
-// A splitter cuts a stream at the lines that start with "---", as kubectl does
-// (apimachinery v0.37.2 pkg/util/yaml/decoder.go: YAMLReader). It holds two documents in memory.
+// A splitter splits a stream at the lines that start with "---", like kubectl (apimachinery v0.37.2
+// pkg/util/yaml/decoder.go: YAMLReader). It keeps two documents in memory.
 type splitter struct {
 	file string
 	r    io.Reader
 
-	buf     []byte // read and not yet cut
-	scanned int    // no separator starts before this offset of buf
+	buf     []byte // read and not yet split
+	scanned int    // separators do not start before this offset of buf
 	eof     bool
 
 	line  int  // of buf[0]; 0 before the first read
 	cuts  int  // separators so far
-	drop  bool // the document in buf is a problem already
+	drop  bool // the document in buf is already a problem
 	lead  []byte
 	ready []chunk
 }
@@ -58,7 +58,7 @@ func (s *splitter) next() (chunk, bool) {
 
 func (s *splitter) isAtEnd() bool { return s.eof && len(s.buf) == 0 }
 
-// start reads the beginning of the stream and ends it if that is not text.
+// start reads the beginning of the stream, and ends it if that is not text.
 func (s *splitter) start() {
 	for len(s.buf) < binaryProbe && !s.eof {
 		s.fill()
@@ -95,7 +95,7 @@ func (s *splitter) fill() {
 		copy(larger, s.buf)
 		s.buf = larger
 	}
-	for range 100 { // as bufio does with readers that return nothing
+	for range 100 { // like bufio, for readers that return nothing
 		free := s.buf[len(s.buf):cap(s.buf)]
 		n, err := s.r.Read(free[:min(len(free), 16*most)])
 		s.buf = s.buf[:len(s.buf)+n]
@@ -113,7 +113,7 @@ func (s *splitter) fill() {
 	s.problem(policy.Position{}, reason(io.ErrNoProgress))
 }
 
-// advance cuts off the next document, or reads more.
+// advance splits off the next document, or reads more.
 func (s *splitter) advance() {
 	start, end := s.separator()
 	switch {
@@ -153,7 +153,7 @@ func (s *splitter) advance() {
 	s.buf, s.scanned = s.buf[end:], 0
 }
 
-// separator returns the extent of the first line of buf that starts with "---", and -1 if it is not there yet.
+// separator returns the extent of the first line of buf that starts with "---"; -1 if it has not been read yet.
 func (s *splitter) separator() (start, end int) {
 	start = -1
 	if s.scanned == 0 && bytes.HasPrefix(s.buf, []byte("---")) {
@@ -177,25 +177,25 @@ func (s *splitter) separator() (start, end int) {
 	return -1, -1
 }
 
-// refuse makes the document in buf a problem because of its size.
+// refuse turns the document in buf into a problem because of its size.
 func (s *splitter) refuse() {
 	s.drop = true
 	s.problem(policy.Position{Line: s.line, Column: 1},
 		fmt.Sprintf("the document is larger than %d MiB", maxDocument>>20))
 }
 
-// forget drops what was read of a document that is too large.
+// forget drops the part read of a document that is too large.
 func (s *splitter) forget() {
 	if !s.drop {
 		s.refuse()
 	}
-	keep := s.scanned // a separator may have begun there
+	keep := s.scanned // a separator may begin there
 	if keep == 0 {
 		keep = len(s.buf) - 1 // an endless separator
 	}
 	s.line += bytes.Count(s.buf[:keep], []byte("\n"))
 	s.buf = append([]byte(nil), s.buf[keep:]...)
-	s.scanned = 1 // what is kept does not start on a new line, except behind a line break in it
+	s.scanned = 1 // the kept part does not start on a new line, unless it contains a line break
 	if s.buf[0] == '\n' {
 		s.scanned = 0
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/celgate/celgate/internal/yamlscan"
 )
 
-// explain returns where in s.Text an error of one of the decoders is, and what to say about it.
+// explain returns the position of a decoder's error in s.Text, and a message.
 func (s *Source) explain(err error) (offset int, message string) {
 	start := max(yamlscan.Content(s.Text), 0)
 	var syntax *syntaxError
@@ -38,7 +38,7 @@ func (s *Source) explain(err error) (offset int, message string) {
 	return explainLibrary(s.Text, err)
 }
 
-// tooDeep returns the offset of the first value that is nested too deep.
+// tooDeep returns the offset of the first value that is nested too deeply.
 func tooDeep(text string) int {
 	at := -1
 	var walk func(v *layout.Node, depth int)
@@ -60,7 +60,7 @@ func tooDeep(text string) int {
 	return at
 }
 
-// findUnfit returns the offset of the first value that has no place in JSON.
+// findUnfit returns the offset of the first value that cannot be expressed in JSON.
 func findUnfit(v *layout.Node, err *valueError) (at int, found bool) {
 	for _, e := range v.Entries {
 		value := e.Value.Resolve()
@@ -92,9 +92,9 @@ func templateAt(text string, offset int) int {
 	return -1
 }
 
-// explainLibrary places an error of the YAML library. The library knows lines at best, and counts those of
-// parser errors from 0 and those of scanner errors from 1 (go.yaml.in/yaml/v2 v2.4.4 decode.go: fail), so the column is
-// searched by what the error is about.
+// explainLibrary locates an error of the YAML library. The library reports at most lines, and counts those of parser
+// errors from 0 and those of scanner errors from 1 (go.yaml.in/yaml/v2 v2.4.4 decode.go: fail), so the column is found
+// by searching for the cause.
 func explainLibrary(text string, err error) (offset int, message string) {
 	line, problem := problemOf(err)
 	t := lines{text: text, starts: layout.LineStarts(text)}
@@ -116,7 +116,7 @@ func explainLibrary(text string, err error) (offset int, message string) {
 	return offset, message
 }
 
-// problemOf takes the line, 0 if there is none, off an error of the library.
+// problemOf splits an error of the library into its line, 0 if there is none, and its message.
 func problemOf(err error) (line int, problem string) {
 	problem = strings.TrimPrefix(err.Error(), "yaml: ")
 	if rest, ok := strings.CutPrefix(problem, "line "); ok {
@@ -129,7 +129,7 @@ func problemOf(err error) (line int, problem string) {
 	return 0, problem
 }
 
-// parserProblem explains that something else was expected on line n.
+// parserProblem explains an unexpected construct on line n.
 func (t lines) parserProblem(n int, problem string) (offset int, message string) {
 	if at := t.textBehindQuote(n); at >= 0 {
 		return at, "unexpected text behind a quoted value"
@@ -147,7 +147,7 @@ func (t lines) parserProblem(n int, problem string) (offset int, message string)
 	return t.firstNonBlank(n), message
 }
 
-// scannerProblem explains what cannot stand on line n.
+// scannerProblem explains an unexpected character on line n.
 func (t lines) scannerProblem(n int, problem string) (offset int, message string, found bool) {
 	switch problem {
 	case "found character that cannot start any token":
@@ -176,7 +176,7 @@ func (t lines) scannerProblem(n int, problem string) (offset int, message string
 	return offset, message, true
 }
 
-// valueProblem explains what is wrong with a value that could be read, and everything else on its line.
+// valueProblem explains an invalid value, or another error on its line.
 func (t lines) valueProblem(line int, problem string) (offset int, message string) {
 	switch {
 	case strings.HasPrefix(problem, "unknown anchor '"):
@@ -204,7 +204,7 @@ func (t lines) valueProblem(line int, problem string) (offset int, message strin
 	return t.firstNonBlank(max(line, 1)), problem
 }
 
-// isParserError tells errors of the library's parser from those of its scanner that start alike.
+// isParserError distinguishes errors of the library's parser from those of its scanner with the same beginning.
 func isParserError(problem string) bool {
 	switch what := strings.TrimPrefix(problem, "did not find expected "); what {
 	case "key", "'-' indicator", "node content", "',' or ']'", "',' or '}'":
@@ -213,7 +213,7 @@ func isParserError(problem string) bool {
 	return false
 }
 
-// lines finds offsets on lines of a text. Lines count from 1; those beyond the end are the end.
+// lines finds offsets by line in a text. Lines count from 1; those beyond the end stand for the end.
 type lines struct {
 	text   string
 	starts []int
@@ -231,8 +231,8 @@ func (t lines) line(n int) (string, int) {
 	return strings.TrimRight(t.text[start:end], "\r\n"), start
 }
 
-// firstNonBlank returns the offset of the first byte of line n that is not blank. At the end of the text it is the end
-// of the last line with content.
+// firstNonBlank returns the offset of the first non-blank byte of line n; at the end of the text that of the end of the
+// last line with content.
 func (t lines) firstNonBlank(n int) int {
 	s, start := t.line(n)
 	if start >= len(t.text) {
@@ -241,7 +241,7 @@ func (t lines) firstNonBlank(n int) int {
 	return start + len(s) - len(strings.TrimLeft(s, " \t"))
 }
 
-// find returns the offset of what on line n or one of those below, otherwise that of the line.
+// find returns the offset of what on line n or below, or else that of the line.
 func (t lines) find(n int, what string) int {
 	_, start := t.line(n)
 	if i := strings.Index(t.text[start:], what); i >= 0 {
@@ -250,7 +250,7 @@ func (t lines) find(n int, what string) int {
 	return t.firstNonBlank(n)
 }
 
-// textBehindQuote returns the offset of text that follows a quoted scalar on line n, -1 if there is none.
+// textBehindQuote returns the offset of text that follows a quoted scalar on line n; -1 if there is none.
 func (t lines) textBehindQuote(n int) int {
 	s, start := t.line(n)
 	for i := 0; i < len(s); i++ {
@@ -284,7 +284,7 @@ func (t lines) firstTab(n int) int {
 	return t.firstNonBlank(n)
 }
 
-// badToken explains a character that nothing can start with.
+// badToken explains a character that cannot start a token.
 func (t lines) badToken(n int) (offset int, message string) {
 	s, start := t.line(n)
 	indent := len(s) - len(strings.TrimLeft(s, " \t"))
@@ -302,7 +302,7 @@ func (t lines) badToken(n int) (offset int, message string) {
 	return start + indent, "unexpected character"
 }
 
-// secondColon returns the offset of the second colon on the line that could end a key, or of the only one.
+// secondColon returns the offset of the second colon on the line that may end a key, or of the only one.
 func (t lines) secondColon(n int) int {
 	s, start := t.line(n)
 	at, count := -1, 0
@@ -335,8 +335,8 @@ func (t lines) dash(n int) int {
 	return t.firstNonBlank(n)
 }
 
-// key returns the start of the last line with content before line n: the library notices that a line has no colon
-// when it is on the next one. A line of more than 1024 characters is noticed at once.
+// key returns the start of the last line with content before line n: the library detects a missing colon on the next
+// line, except for a line of more than 1024 characters.
 func (t lines) key(n int) int {
 	if s, start := t.line(n); len(s) > 1024 {
 		return start + len(s) - len(strings.TrimLeft(s, " -"))
@@ -349,8 +349,8 @@ func (t lines) key(n int) int {
 	return t.firstNonBlank(1)
 }
 
-// openQuote returns the offset of the quote that is not closed before the end, which is noticed on line n. The
-// library fails in the same way on every beginning of the text that holds that quote, and on no shorter one.
+// openQuote returns the offset of the unclosed quote that the library reports on line n. The library fails in the same
+// way on every prefix of the text that contains the quote, and on no shorter one.
 func (t lines) openQuote(n int) int {
 	const enough = 256 << 10 // each attempt parses the text
 	if len(t.text) > enough {
@@ -376,7 +376,7 @@ func (t lines) openQuote(n int) int {
 	return t.firstNonBlank(low)
 }
 
-// isUnclosed reports whether the library meets the end of text inside quotes.
+// isUnclosed reports whether the library reaches the end of text inside quotes.
 func isUnclosed(text string) bool {
 	_, _, err := decodeLibrary(text)
 	return err != nil && strings.HasSuffix(err.Error(), "found unexpected end of stream")

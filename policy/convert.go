@@ -27,18 +27,19 @@ import (
 // group is the API group of the four kinds.
 const group = admissionv1.GroupName
 
-// OwnGroup is the API group of celgate's own kinds. Those of its v1 have the names and the spec of the policies and
-// bindings of admissionregistration.k8s.io/v1, for clusters that do not serve those; those of [Dialect] say more.
+// OwnGroup is the API group of celgate's own kinds. In its version v1, the kinds have the names and specs of the
+// policies and bindings of admissionregistration.k8s.io/v1, for clusters that do not serve those; in version Dialect,
+// they have more fields.
 const OwnGroup = dialect.Group
 
-// DisabledAnnotation takes an object of [OwnGroup] out of force, with the value "true".
+// DisabledAnnotation is the annotation that disables an object of OwnGroup if its value is "true".
 const DisabledAnnotation = "celgate.dev/disabled"
 
 // Dialect is the API version of [Admission] policies and their bindings.
 const Dialect = dialect.Group + "/" + dialect.Version
 
-// Native returns the object of admissionregistration.k8s.io/v1 that an object of [OwnGroup] in v1 stands for, and one
-// of the dialect, without the status. Other objects are returned as they are.
+// Native converts an object of OwnGroup in v1 to admissionregistration.k8s.io/v1, without its status, and removes the
+// status of an object of the dialect. It returns other objects unchanged.
 func Native(obj map[string]any) map[string]any {
 	switch obj["apiVersion"] {
 	case OwnGroup + "/v1":
@@ -55,136 +56,109 @@ func Native(obj map[string]any) map[string]any {
 	return obj
 }
 
-// Places finds the values of an object in the file that the object was read from.
-type Places interface {
-	// Place returns the place of the value at a field path such as "spec.validations[0].expression" or
-	// metadata.labels["a.b/c"], of its nearest parent if there is no such value; "" is the whole object.
-	Place(path string) Locator
-}
-
-// IsRecognised reports that obj is of a kind of this package: a ValidatingAdmissionPolicy, a MutatingAdmissionPolicy or
-// a binding of one, in version v1, v1beta1 or v1alpha1, or in version v1 of [OwnGroup]; an AdmissionPolicy, a binding
-// of one or an AdmissionPolicyLibrary in version [Dialect].
+// IsRecognised reports whether obj is of a kind of this package: a ValidatingAdmissionPolicy, a MutatingAdmissionPolicy
+// or a binding of one, in version v1, v1beta1 or v1alpha1, or in version v1 of [OwnGroup]; an AdmissionPolicy, a
+// binding of one or an AdmissionPolicyLibrary in version [Dialect].
 func IsRecognised(obj map[string]any) bool {
 	obj = Native(obj)
 	kind, _ := obj["kind"].(string)
 	return newTyped(versionOf(obj), kind) != nil
 }
 
-// An Object is what an object of the kinds of this package is: one of these is not nil.
-type Object struct {
-	Policy  *Policy
-	Binding *Binding
-	Library *Library
+// An object is the result of reading an object of these kinds: exactly one member is not nil.
+type object struct {
+	policy  *Policy
+	binding *Binding
+	library *Library
 }
 
-// Ref names the object.
-func (o Object) Ref() Ref {
+// Add reads a policy, a binding or a library and adds it to the set. The server's defaults are applied. The object is
+// decoded strictly, as the server does for kubectl: an unknown field or a value of a wrong type gives a [*DecodeError],
+// which names all of them, and nothing is added. The rules that the server applies to a decoded object are not applied:
+// see [ValidatePolicy], [ValidateBinding] and [ValidateLibrary].
+//
+// An object with metadata.generateName and no name gets a name, always the same for the same content. The object is
+// neither changed nor retained.
+//
+// The argument place finds the values of the object in its file; nil if it was not read from a file. A path is a field
+// path, such as "spec.validations[0].expression" or metadata.labels["a.b/c"]; an empty path means the object. The place
+// of an absent value is that of its nearest parent.
+func (s *Set) Add(obj map[string]any, place func(path string) Locator) error {
+	o, err := read(obj, place)
 	switch {
-	case o.Policy != nil:
-		return o.Policy.Ref()
-	case o.Binding != nil:
-		return o.Binding.Ref()
-	case o.Library != nil:
-		return o.Library.Ref()
+	case o.policy != nil:
+		s.Policies = append(s.Policies, o.policy)
+	case o.binding != nil:
+		s.Bindings = append(s.Bindings, o.binding)
+	case o.library != nil:
+		s.Libraries = append(s.Libraries, o.library)
 	}
-	return Ref{}
+	return err
 }
 
-// Store says of the object, which is new, that a cluster holds it: see [Policy.Stored].
-func (o Object) Store() {
-	switch {
-	case o.Policy != nil:
-		o.Policy.Stored = true
-	case o.Binding != nil:
-		o.Binding.Stored = true
-	case o.Library != nil:
-		o.Library.Stored = true
-	}
-}
-
-// Add adds an object to the set.
-func (s *Set) Add(o Object) {
-	switch {
-	case o.Policy != nil:
-		s.Policies = append(s.Policies, o.Policy)
-	case o.Binding != nil:
-		s.Bindings = append(s.Bindings, o.Binding)
-	case o.Library != nil:
-		s.Libraries = append(s.Libraries, o.Library)
-	}
-}
-
-// FromObject is [Read] for what is a policy or a binding: on success exactly one of them is not nil.
-func FromObject(obj map[string]any, places Places) (*Policy, *Binding, error) {
-	o, err := Read(obj, places)
-	if err == nil && o.Library != nil {
+// FromObject reads a policy or a binding, as [Set.Add] does: on success exactly one of them is not nil.
+func FromObject(obj map[string]any, place func(path string) Locator) (*Policy, *Binding, error) {
+	o, err := read(obj, place)
+	if err == nil && o.library != nil {
 		err = fmt.Errorf("%v %v is not an admission policy or binding", obj["apiVersion"], obj["kind"])
 	}
-	return o.Policy, o.Binding, err
+	return o.policy, o.binding, err
 }
 
-// Read makes a policy, a binding or a library of an object. The server's defaults are applied. The object is decoded
-// strictly, as the server does for kubectl: an unknown field or a value of a wrong type gives a [*DecodeError], which
-// names all of them. The rules that the server applies to a decoded object are not applied: see [ValidatePolicy],
-// [ValidateBinding] and [ValidateLibrary].
-//
-// An object with metadata.generateName and no name gets a name, always the same for the same content.
-// Places may be nil. The object is neither changed nor kept.
-func Read(obj map[string]any, places Places) (Object, error) {
+func read(obj map[string]any, place func(path string) Locator) (object, error) {
 	apiVersion, _ := obj["apiVersion"].(string)
 	obj = Native(obj)
 	version := versionOf(obj)
 	kind, _ := obj["kind"].(string)
 	into := newTyped(version, kind)
 	if into == nil {
-		return Object{}, fmt.Errorf("%v %v is not an admission policy or binding", obj["apiVersion"], obj["kind"])
+		return object{}, fmt.Errorf("%v %v is not an admission policy or binding", obj["apiVersion"], obj["kind"])
 	}
-	data, err := decode(obj, func() any { return newTyped(version, kind) }, places)
+	data, err := decode(obj, func() any { return newTyped(version, kind) }, place)
 	if err != nil {
 		err.Version, err.Kind = apiVersion[strings.LastIndexByte(apiVersion, '/')+1:], kind
-		return Object{}, err
+		return object{}, err
 	}
-	c := converter{apiVersion: apiVersion, version: version, places: places}
+	c := converter{apiVersion: apiVersion, version: version, place: place}
 	if version != Dialect {
 		// The versions differ in the defaults, not in the fields, so that v1 can hold all of them.
 		into = newTyped("v1", kind)
 	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, into); err != nil {
-		return Object{}, fmt.Errorf("%s %s: %w", c.apiVersion, kind, err)
+		return object{}, fmt.Errorf("%s %s: %w", c.apiVersion, kind, err)
 	}
 	return c.object(into, data), nil
 }
 
-// object converts what was decoded of some bytes.
-func (c converter) object(decoded any, data []byte) Object {
+// object converts a decoded value; data is its JSON.
+func (c converter) object(decoded any, data []byte) object {
 	switch in := decoded.(type) {
 	case *admissionv1.ValidatingAdmissionPolicy:
 		fillGeneratedName(&in.ObjectMeta, data)
-		return Object{Policy: c.validating(in)}
+		return object{policy: c.validating(in)}
 	case *admissionv1.MutatingAdmissionPolicy:
 		fillGeneratedName(&in.ObjectMeta, data)
-		return Object{Policy: c.mutating(in)}
+		return object{policy: c.mutating(in)}
 	case *admissionv1.ValidatingAdmissionPolicyBinding:
 		fillGeneratedName(&in.ObjectMeta, data)
-		return Object{Binding: c.validatingBinding(in)}
+		return object{binding: c.validatingBinding(in)}
 	case *admissionv1.MutatingAdmissionPolicyBinding:
 		fillGeneratedName(&in.ObjectMeta, data)
-		return Object{Binding: c.mutatingBinding(in)}
+		return object{binding: c.mutatingBinding(in)}
 	case *dialect.AdmissionPolicy:
 		fillGeneratedName(&in.ObjectMeta, data)
-		return Object{Policy: c.admission(in)}
+		return object{policy: c.admission(in)}
 	case *dialect.AdmissionPolicyBinding:
 		fillGeneratedName(&in.ObjectMeta, data)
-		return Object{Binding: c.admissionBinding(in)}
+		return object{binding: c.admissionBinding(in)}
 	case *dialect.NamespacedAdmissionPolicyBinding:
 		fillGeneratedName(&in.ObjectMeta, data)
-		return Object{Binding: c.namespacedBinding(in)}
+		return object{binding: c.namespacedBinding(in)}
 	case *dialect.AdmissionPolicyLibrary:
 		fillGeneratedName(&in.ObjectMeta, data)
-		return Object{Library: c.library(in)}
+		return object{library: c.library(in)}
 	}
-	panic(fmt.Sprintf("no conversion of %T", decoded)) // blank knows it
+	panic(fmt.Sprintf("no conversion of %T", decoded)) // cannot happen: newTyped has all types
 }
 
 // versionOf returns the version of an object of admissionregistration.k8s.io, or Dialect; "" if it is neither.
@@ -200,7 +174,7 @@ func versionOf(obj map[string]any) string {
 	return version
 }
 
-// newTyped returns a new object of the API's own Go type; nil if there is none.
+// newTyped returns a new object of the API's Go type; nil if there is none.
 func newTyped(version, kind string) any {
 	switch version + " " + kind {
 	case "v1 ValidatingAdmissionPolicy":
@@ -243,10 +217,10 @@ func newTyped(version, kind string) any {
 type converter struct {
 	apiVersion string // as written
 	version    string // of apiVersion
-	places     Places
+	place      func(path string) Locator
 }
 
-// policy returns what policies of all kinds have.
+// policy returns the common part of policies of all kinds.
 func (c converter) policy(kind Kind, metadata metav1.ObjectMeta, fails *admissionv1.FailurePolicyType,
 	params *admissionv1.ParamKind, constraints *admissionv1.MatchResources, conditions []admissionv1.MatchCondition,
 	variables []admissionv1.Variable) *Policy {
@@ -257,15 +231,15 @@ func (c converter) policy(kind Kind, metadata metav1.ObjectMeta, fails *admissio
 		Metadata:         metadata,
 		Position:         c.position(),
 		FailurePolicy:    failurePolicy(fails),
-		ParamKind:        (*ParamKind)(params),
+		ParamKind:        params,
 		MatchConstraints: matchResources(constraints),
 		MatchConditions:  c.matchConditions(conditions),
 		Variables:        c.variables(variables),
-		places:           c.places,
+		place:            c.place,
 	}
 }
 
-// binding returns what bindings of all kinds have.
+// binding returns the common part of bindings of all kinds.
 func (c converter) binding(kind Kind, metadata metav1.ObjectMeta, name string, params *admissionv1.ParamRef,
 	resources *admissionv1.MatchResources) *Binding {
 	return &Binding{
@@ -277,7 +251,7 @@ func (c converter) binding(kind Kind, metadata metav1.ObjectMeta, name string, p
 		PolicyName:     name,
 		ParamRef:       c.paramRef(params),
 		MatchResources: matchResources(resources),
-		places:         c.places,
+		place:          c.place,
 	}
 }
 
@@ -308,9 +282,9 @@ func (c converter) validation(path string, v admissionv1.Validation) Validation 
 
 func (c converter) auditAnnotations(p *Policy, in []admissionv1.AuditAnnotation) {
 	for i, a := range in {
-		p.AuditAnnotations = append(p.AuditAnnotations, AuditAnnotation{
-			Key:       a.Key,
-			ValueExpr: c.expr("spec.auditAnnotations"+index(i)+".valueExpression", a.ValueExpression),
+		p.AuditAnnotations = append(p.AuditAnnotations, NamedExpr{
+			Name: a.Key,
+			Expr: c.expr("spec.auditAnnotations"+index(i)+".valueExpression", a.ValueExpression),
 		})
 	}
 }
@@ -370,7 +344,7 @@ func (c converter) variables(in []admissionv1.Variable) []NamedExpr {
 	return out
 }
 
-// paramRef also defaults parameterNotFoundAction, which v1alpha1 alone does
+// paramRef also sets the default of parameterNotFoundAction, which only v1alpha1 has
 // (pkg/apis/admissionregistration/v1alpha1/defaults.go v1.37.2).
 func (c converter) paramRef(in *admissionv1.ParamRef) *ParamRef {
 	if in == nil {
@@ -388,24 +362,24 @@ func (c converter) paramRef(in *admissionv1.ParamRef) *ParamRef {
 
 func (c converter) expr(path, src string) Expr {
 	e := Expr{Src: src, Field: path}
-	if c.places != nil {
-		e.Place = c.places.Place(path)
+	if c.place != nil {
+		e.Place = c.place(path)
 	}
 	return e
 }
 
-func (c converter) position() Position { return locate(c.places, "") }
+func (c converter) position() Position { return locate(c.place, "") }
 
-// locate returns the place of the value at path; the zero Position if it is not known.
-func locate(places Places, path string) Position {
-	if places == nil {
-		return Position{}
-	}
-	place := places.Place(path)
+// locate returns the position of the value at path; zero if it is not known.
+func locate(place func(path string) Locator, path string) Position {
 	if place == nil {
 		return Position{}
 	}
-	return place.Locate(0)
+	at := place(path)
+	if at == nil {
+		return Position{}
+	}
+	return at.Locate(0)
 }
 
 func index(i int) string { return "[" + strconv.Itoa(i) + "]" }
@@ -418,8 +392,8 @@ func failurePolicy(in *admissionv1.FailurePolicyType) FailurePolicy {
 	return *in
 }
 
-// matchResources applies the defaults of pkg/apis/admissionregistration/v1/defaults.go v1.37.2. That "" stays,
-// and is refused later, is the server's behaviour too.
+// matchResources applies the defaults of pkg/apis/admissionregistration/v1/defaults.go v1.37.2. Like the server, it
+// keeps "", which is refused later.
 func matchResources(in *admissionv1.MatchResources) *MatchResources {
 	if in == nil {
 		return nil
@@ -458,8 +432,8 @@ func rules(in []admissionv1.NamedRuleWithOperations) []Rule {
 	return out
 }
 
-// fillGeneratedName fills in the name of an object that has only a generateName. The server's suffix is random; this
-// one comes from the content, in the server's form (apiserver pkg/storage/names/generate.go v0.37.2).
+// fillGeneratedName sets the name of an object that has only a generateName. The server's suffix is random; this one is
+// derived from the content, in the server's form (apiserver pkg/storage/names/generate.go v0.37.2).
 func fillGeneratedName(meta *metav1.ObjectMeta, data []byte) {
 	const suffix, longest = 5, 63
 	if meta.Name != "" || meta.GenerateName == "" {
@@ -477,19 +451,19 @@ func fillGeneratedName(meta *metav1.ObjectMeta, data []byte) {
 	meta.Name = string(name)
 }
 
-// A Problem is one thing that makes an object impossible to decode.
+// A Problem is one reason why an object cannot be decoded, or is decoded differently than its author meant.
 type Problem struct {
 	Position Position
-	Field    string // the path of the field, with indexes; "" if it is not known
+	Field    string // the path of the field, with indices; "" if unknown
 	Message  string // in the server's words
-	Hint     string // the name that was probably meant, of a field that does not exist; else empty
+	Hint     string // for an unknown field: the name that was probably meant; else empty
 }
 
-// A DecodeError says why an object is not a policy or binding.
+// A DecodeError describes why an object cannot be decoded as a policy or binding.
 type DecodeError struct {
 	Version, Kind string
 	Problems      []Problem // at least one, in the order of the file where that is known
-	first         string    // what the server says of the object, which stops at the first wrong value
+	first         string    // the server's message, which stops at the first wrong value
 }
 
 // Error returns the server's message.
@@ -502,15 +476,16 @@ func (e *DecodeError) Status() *metav1.Status {
 	return &status
 }
 
-// maxProblems bounds the work on an object in which everything is wrong; the server stops at as many unknown fields.
+// maxProblems bounds the work on a thoroughly invalid object; the server stops at the same number of unknown fields.
 const maxProblems = 100
 
-// decode decodes obj strictly and returns the JSON text of it. The server stops at the first value of a wrong
-// type; here that value is taken out and decoding repeated, so that all of them are found in one go.
-func decode(obj map[string]any, blank func() any, places Places) ([]byte, *DecodeError) {
+// decode decodes obj strictly and returns its JSON text. The server stops at the first value of a wrong type; here that
+// value is removed and decoding repeated, so that all of them are found.
+func decode(obj map[string]any, blank func() any, place func(path string) Locator) (
+	[]byte, *DecodeError) {
 	var failed DecodeError
 	add := func(path string, err error) {
-		failed.Problems = append(failed.Problems, Problem{locate(places, path), path, err.Error(), ""})
+		failed.Problems = append(failed.Problems, Problem{locate(place, path), path, err.Error(), ""})
 		if failed.first == "" {
 			failed.first = err.Error()
 		}
@@ -562,8 +537,7 @@ func decode(obj map[string]any, blank func() any, places Places) ([]byte, *Decod
 	return nil, &failed
 }
 
-// nearField returns the name of a field that the last step of a path, which is not one, may be meant to be; empty if
-// none is near.
+// nearField returns the name of the field that was probably meant by the last step of a path; empty if none is near.
 func nearField(t reflect.Type, path string) string {
 	steps := strings.Split(path, ".")
 	for _, step := range steps[:len(steps)-1] {
@@ -589,7 +563,7 @@ func pointedType(t reflect.Type) reflect.Type {
 	return t
 }
 
-// fieldsOf are the fields of a structure, or what a pointer leads to, by their names in JSON; nil for other types.
+// fieldsOf returns the fields of a struct, or of the struct behind a pointer, by their JSON names; nil for other types.
 func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	if t = pointedType(t); t.Kind() != reflect.Struct {
 		return nil
@@ -607,10 +581,10 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	return all
 }
 
-// A treePath leads to a value in a JSON tree: keys (string) and indexes (int).
+// A treePath leads to a value in a JSON tree: keys (string) and indices (int).
 type treePath []any
 
-// String returns the path as a field path. A key that is not a plain name is put in quotes and brackets.
+// String returns the path as a field path, with a key that is not a plain name in quotes and brackets.
 func (p treePath) String() string {
 	var b strings.Builder
 	for _, step := range p {
@@ -631,12 +605,12 @@ func (p treePath) String() string {
 	return b.String()
 }
 
-// valueAt returns the path of the value whose decoding failed at offset of the JSON text: a scalar that ends
-// there or an object or list that has just begun; nil if there is none.
+// valueAt returns the path of the value whose decoding failed at offset of the JSON text: a scalar that ends there, or
+// an object or list that has just begun; nil if there is none.
 func valueAt(data []byte, offset int64) treePath {
 	d := json.NewDecoder(strings.NewReader(string(data)))
 	d.UseNumber()
-	var path treePath // the last step is the place of the next value; a nil step waits for a key
+	var path treePath // the last step is the place of the next value; nil: a key follows
 	for {
 		token, err := d.Token()
 		if err != nil {
@@ -665,7 +639,7 @@ func valueAt(data []byte, offset int64) treePath {
 	}
 }
 
-// next moves the path behind a value that is complete.
+// next moves the path past a complete value.
 func (p treePath) next() {
 	if len(p) == 0 {
 		return
@@ -678,8 +652,8 @@ func (p treePath) next() {
 	}
 }
 
-// without returns a tree with null in place of the value at path, sharing everything else; false if there is
-// no value at path to take out.
+// without returns a tree with null in place of the value at path, sharing all other parts; false if there is no value
+// at path.
 func without(tree any, path treePath) (any, bool) {
 	if len(path) == 0 {
 		return nil, false

@@ -24,7 +24,7 @@ func (c converter) admission(in *dialect.AdmissionPolicy) *Policy {
 		defaultToPolicy(p.MatchConstraints.Permissions, in.Name)
 		defaultToPolicy(p.MatchConstraints.ExcludePermissions, in.Name)
 	}
-	p.Bindable, p.Imports = in.Spec.Bindable, in.Spec.Imports
+	p.Bindable, p.Imports, p.Abstract = in.Spec.Bindable, in.Spec.Imports, in.Spec.Abstract
 	p.Reinvocation = ReinvocationPolicy(in.Spec.ReinvocationPolicy)
 	p.TypeChecking, p.Lost = in.Spec.TypeChecking, in.Spec.MutationValidationPolicy
 	p.DefaultParams, p.ParamMerge, p.Combine = in.Spec.DefaultParams, in.Spec.ParamMerge, in.Spec.Combine
@@ -43,7 +43,7 @@ func (c converter) admission(in *dialect.AdmissionPolicy) *Policy {
 	c.auditAnnotations(p, in.Spec.AuditAnnotations)
 	if in.Spec.SingletonPolicy {
 		p.Singleton = &Binding{Kind: Admission, APIVersion: p.APIVersion, Name: p.Name, Position: p.Position,
-			PolicyName: p.Name, places: c.places}
+			PolicyName: p.Name, place: c.place}
 		p.Singleton.act(in.Spec.MutationActions, in.Spec.ValidationActions)
 	}
 	p.Templates, p.TemplateEnforcement = in.Spec.Templates, in.Spec.TemplateEnforcement
@@ -57,7 +57,7 @@ func (c converter) admission(in *dialect.AdmissionPolicy) *Policy {
 	return p
 }
 
-// act sets what a binding does.
+// act sets the actions of a binding.
 func (b *Binding) act(mutations []string, validations []Action) {
 	if mutations == nil {
 		b.MutationActions = []Action{Apply}
@@ -147,13 +147,13 @@ func (c converter) ownMutation(path string, in dialect.Mutation) Mutation {
 	return m
 }
 
-// What may stand in the place of an expression that must be true at the end.
+// Strings allowed in place of an expression in the validation of a mutation.
 const (
 	exactCheck        = "Exact"
 	overwritableCheck = "Overwritable"
 )
 
-// checks checks what is to hold of mutations at the end.
+// checks checks the validations of mutations.
 func (v *validator) checks(p *Policy, spec *field.Path) {
 	path := spec.Child("mutationValidationPolicy")
 	if p.Lost != "" {
@@ -169,7 +169,7 @@ func (v *validator) checks(p *Policy, spec *field.Path) {
 		}
 		if p.Lost == "" {
 			v.add(field.Required(path, "mutations["+strconv.Itoa(i)+
-				"].validation says what is to hold, and this what becomes of a request in which it does not"))
+				"].validation has no effect without it"))
 		}
 		v.check(m, spec.Child("mutations").Index(i).Child("validation"))
 	}
@@ -199,10 +199,10 @@ func (v *validator) check(m *Mutation, path *field.Path) {
 	}
 }
 
-// mostPasses bounds how often mutations may run in one request.
+// mostPasses is the largest number of passes of mutations in one request.
 const mostPasses = 5
 
-// ordering checks when and how often the mutations of a policy run.
+// ordering checks the order and the number of passes of mutations.
 func (v *validator) ordering(p *Policy, spec *field.Path) {
 	path := spec.Child("order")
 	if !p.Mutates() && len(p.After)+len(p.Before) > 0 {
@@ -217,11 +217,11 @@ func (v *validator) ordering(p *Policy, spec *field.Path) {
 			at := list.path.Index(i)
 			switch {
 			case name == p.Name:
-				v.add(field.Invalid(at, name, "a policy has no place among others of its own name"))
+				v.add(field.Invalid(at, name, "a policy cannot run before or after itself"))
 			case slices.Contains(list.names[:i], name):
 				v.add(field.Duplicate(at, name))
 			case slices.Contains(list.other, name):
-				v.add(field.Invalid(at, name, "after names it, too"))
+				v.add(field.Invalid(at, name, "must not also be in after"))
 			default:
 				v.texts(at, name, metavalidation.NameIsDNSSubdomain(name, false))
 			}
@@ -237,8 +237,7 @@ func (v *validator) ordering(p *Policy, spec *field.Path) {
 	}
 }
 
-// defaultParams checks what an object without a name may say; whether the params are some of their kind, the engine
-// knows.
+// defaultParams checks the metadata of defaultParams; the engine checks the rest against the paramKind.
 func (v *validator) defaultParams(p *Policy, spec *field.Path) {
 	path, merge := spec.Child("defaultParams"), spec.Child("paramMerge")
 	switch {
@@ -249,14 +248,14 @@ func (v *validator) defaultParams(p *Policy, spec *field.Path) {
 	case p.DefaultParams != nil:
 		for _, of := range []struct{ name, want string }{{"apiVersion", p.ParamKind.APIVersion}, {"kind", p.ParamKind.Kind}} {
 			if given, ok := p.DefaultParams[of.name]; ok && given != of.want {
-				v.add(field.Invalid(path.Child(of.name), given, "the paramKind has "+of.want))
+				v.add(field.Invalid(path.Child(of.name), given, "must be that of paramKind: "+of.want))
 			}
 		}
 		metadata := tree.Object(p.DefaultParams).Metadata()
 		for _, name := range slices.Sorted(maps.Keys(metadata)) {
 			if name != "labels" && name != "annotations" {
-				v.add(field.Forbidden(path.Child("metadata", name), "the default is not an object of a cluster: it may have "+
-					"labels and annotations"))
+				v.add(field.Forbidden(path.Child("metadata", name), "default params are not stored in a cluster: only labels "+
+					"and annotations are allowed"))
 			}
 		}
 	}
@@ -284,8 +283,8 @@ func (v *validator) policies(b *Binding, spec *field.Path) {
 	}
 }
 
-// CheckTogether returns why the policies that b names cannot be in force together, given those that are valid: of one
-// policy only that it does not let b bind it.
+// CheckTogether returns the reasons for which the policies of b cannot be in force together, given the valid policies.
+// For a single policy, it only checks whether b may bind it.
 func (b *Binding) CheckTogether(valid map[Ref]*Policy) field.ErrorList {
 	var errs field.ErrorList
 	var first *Policy // with params
@@ -311,7 +310,7 @@ func (b *Binding) CheckTogether(valid map[Ref]*Policy) field.ErrorList {
 	return errs
 }
 
-// Restrict returns b as far as it is about policies for which in is true; nil if it is about none of them.
+// Restrict returns b with only the policies for which in returns true; nil if there are none.
 func (b *Binding) Restrict(in func(Ref) bool) *Binding {
 	refs := b.PolicyRefs()
 	switch n := len(slices.DeleteFunc(slices.Clone(refs), func(r Ref) bool { return !in(r) })); {
@@ -325,7 +324,7 @@ func (b *Binding) Restrict(in func(Ref) bool) *Binding {
 	return &some
 }
 
-// singleton checks what a policy says that is in force without a binding.
+// singleton checks a policy that is in force without a binding.
 func (v *validator) singleton(p *Policy, spec *field.Path) {
 	if p.Singleton == nil {
 		if p.acts {
@@ -347,8 +346,8 @@ func (v *validator) singleton(p *Policy, spec *field.Path) {
 	v.mutationActions(p.Singleton.MutationActions, spec.Child("mutationActions"))
 }
 
-// BindsSingletons returns why a binding is not one, given the policies that are known: one that it names is in force
-// without it.
+// BindsSingletons returns errors for the singleton policies that b names, because they are in force without a binding.
+// It checks the known policies only.
 func (b *Binding) BindsSingletons(known map[Ref]*Policy) (errs field.ErrorList) {
 	for i, ref := range b.PolicyRefs() {
 		if p := known[ref]; p != nil && p.Singleton != nil {
@@ -358,7 +357,7 @@ func (b *Binding) BindsSingletons(known map[Ref]*Policy) (errs field.ErrorList) 
 	return errs
 }
 
-// mutationActions checks what becomes of mutations.
+// mutationActions checks the actions for mutations.
 func (v *validator) mutationActions(list []Action, path *field.Path) {
 	if len(list) == 0 {
 		v.add(field.Required(path, ""))
@@ -373,7 +372,7 @@ func (v *validator) mutationActions(list []Action, path *field.Path) {
 
 var mutationActions = []Action{Apply, Audit, Warn}
 
-// ownMutations checks what only the mutations of the dialect have.
+// ownMutations checks the members that only mutations of the dialect have.
 func (v *validator) ownMutations(mutations []Mutation, path *field.Path) {
 	names := map[string]bool{}
 	for i, m := range mutations {
@@ -396,14 +395,14 @@ func (v *validator) ownMutations(mutations []Mutation, path *field.Path) {
 	}
 }
 
-// takenNames are those that an item must not have: expressions use them for other things.
+// takenNames are names with other meanings in expressions, which an item must not have.
 var takenNames = []string{"object", "oldObject", "params", "request", "namespaceObject", "authorizer", "variables", "Object",
 	"JSONPatch", "Item", locals.Item, locals.Key, locals.Scope, locals.OldScope, "scopePath", "objects", "mutations", "hash",
 	"lists", "optional", "math", "strings", "sets", "base64", "cel", "google", "ip", "cidr", "format", "semver", "quantity",
 	"url", "type", "dyn", "int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type", "duration",
 	"timestamp"}
 
-// forEach checks the list that a mutation is made for.
+// forEach checks the list of a mutation with forEach.
 func (v *validator) forEach(each NamedExpr, path *field.Path) {
 	switch name := path.Child("name"); {
 	case each.Name == "":
@@ -411,12 +410,12 @@ func (v *validator) forEach(each NamedExpr, path *field.Path) {
 	case !locals.IsIdentifier(each.Name):
 		v.add(field.Invalid(name, each.Name, "must be a valid CEL identifier"))
 	case slices.Contains(takenNames, each.Name):
-		v.add(field.Invalid(name, each.Name, "expressions call something else so"))
+		v.add(field.Invalid(name, each.Name, "has another meaning in expressions"))
 	}
 	v.checkTrimmed(UseForEach, "", each.Expr, path.Child("expression"))
 }
 
-// admission checks what a policy of the dialect has beside what all have.
+// admission checks the members that only policies of the dialect have.
 func (v *validator) admission(p *Policy, spec *field.Path) {
 	if !p.Mutates() && !p.Validates() {
 		const detail = "mutations, validations or auditAnnotations must contain at least one item"
@@ -432,8 +431,8 @@ func (v *validator) admission(p *Policy, spec *field.Path) {
 	}
 	if p.TypeChecking != "" {
 		oneOf(v, spec.Child("typeChecking"), p.TypeChecking, []string{EnforceTypes, IgnoreTypes, WarnOfTypes})
-		if !p.Mutates() {
-			v.add(field.Forbidden(spec.Child("typeChecking"), "the policy has no mutations"))
+		if !p.Mutates() && !p.hasScopes() {
+			v.add(field.Forbidden(spec.Child("typeChecking"), "the policy has neither mutations nor scopes"))
 		}
 	}
 	v.checks(p, spec)
@@ -442,6 +441,7 @@ func (v *validator) admission(p *Policy, spec *field.Path) {
 	v.checkBindable(p, spec.Child("bindable"))
 	v.ownValidations(p, spec)
 	v.templates(p, spec)
+	v.abstract(p, spec)
 	v.singleton(p, spec)
 	if p.Validates() {
 		v.validating(p, spec)

@@ -108,7 +108,7 @@ func TestDialectDecodeError(t *testing.T) {
 apiVersion: policy.celgate.dev/v1alpha1
 kind: AdmissionPolicyBinding
 spec: {policyNames: [a], policyName: 1}
-`), rows{"spec.policyNames": 4, "spec.policyName": 4})
+`), rows{"spec.policyNames": 4, "spec.policyName": 4}.Place)
 	var undecodable *policy.DecodeError
 	if !errors.As(err, &undecodable) || len(undecodable.Problems) != 2 || undecodable.Problems[0].Position.Line != 4 ||
 		!strings.HasPrefix(err.Error(), `AdmissionPolicyBinding in version "v1alpha1" cannot be handled as a`) {

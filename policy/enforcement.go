@@ -10,20 +10,21 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/celgate/celgate/internal/spell"
 	dialect "github.com/celgate/celgate/policy/internal/v1alpha1"
 )
 
-// An Enforcement says how a binding enforces single validations of its policy. It makes what the actions of the binding
-// do weaker, never stronger.
+// An Enforcement defines how a binding enforces single validations of its policy. It can weaken the actions of the
+// binding, but not strengthen them.
 type Enforcement struct {
-	Level       int                 // validations of a higher level are left out; 0: none are
-	OnError     []Action            // of errors, and of a param that is missing; nil: what the binding does without it
-	Validations map[string][]Action // of validations, by their names
+	Level       int                 // validations of a higher level are skipped; 0: none
+	OnError     []Action            // for errors, and a missing param; nil: as without it
+	Validations map[string][]Action // for validations, by name
 
-	emptyLevel bool // the level was written, as 0, which only the write-time rules tell from none
+	emptyLevel bool // the level was written as 0, which the write-time rules refuse
 }
 
-// How many bindings of a policy a request has to satisfy.
+// The values of Policy.Combine: whether a request must satisfy all bindings of a policy or any of them.
 const (
 	CombineAll = "All"
 	CombineAny = "Any"
@@ -32,7 +33,7 @@ const (
 // maxLevel is the highest level of a validation.
 const maxLevel = 9
 
-// ActionsOn returns what the binding does where x fails, without what x does not allow.
+// ActionsOn returns the actions of the binding if x fails, without those that x does not allow.
 func (b *Binding) ActionsOn(x *Validation) []Action {
 	actions := b.Actions
 	if b.Enforcement != nil && x.Name != "" {
@@ -43,8 +44,8 @@ func (b *Binding) ActionsOn(x *Validation) []Action {
 	return capActions(actions, x.MaxEnforcement)
 }
 
-// ActionsOnError returns what the binding does where x cannot be evaluated and that counts as a failure; x is nil for
-// an error that is about all validations.
+// ActionsOnError returns the actions of the binding if x cannot be evaluated and the error counts as a failure. If x is
+// nil, the error is about all validations.
 func (b *Binding) ActionsOnError(x *Validation) []Action {
 	if x == nil {
 		x = &Validation{}
@@ -55,8 +56,8 @@ func (b *Binding) ActionsOnError(x *Validation) []Action {
 	return b.ActionsOn(x)
 }
 
-// ActionsOnMisconfiguration returns what the binding does where nothing can be evaluated, as without a param: it
-// denies, whatever its actions are, unless it says otherwise for errors.
+// ActionsOnMisconfiguration returns the actions of the binding if nothing can be evaluated, for example without a
+// param: Deny, whatever its other actions are, unless it sets actions for errors.
 func (b *Binding) ActionsOnMisconfiguration() []Action {
 	if actions := b.errorActions(); actions != nil {
 		return actions
@@ -64,7 +65,7 @@ func (b *Binding) ActionsOnMisconfiguration() []Action {
 	return []Action{Deny}
 }
 
-// errorActions is what the binding says of errors; nil if it says nothing, or there is none.
+// errorActions returns the binding's actions for errors; nil if it does not define any.
 func (b *Binding) errorActions() []Action {
 	if b == nil || b.Enforcement == nil {
 		return nil
@@ -77,7 +78,7 @@ func (b *Binding) Reaches(x *Validation) bool {
 	return b.Enforcement == nil || b.Enforcement.Level == 0 || x.Level <= b.Enforcement.Level
 }
 
-// FailurePolicyOf returns what an error of x means; of one that is about all validations if x is nil.
+// FailurePolicyOf returns the failure policy for an error of x; if x is nil, for an error about all validations.
 func (p *Policy) FailurePolicyOf(x *Validation) FailurePolicy {
 	if x != nil && x.FailurePolicy != "" {
 		return x.FailurePolicy
@@ -93,10 +94,10 @@ func reasonsOf(kind Kind) []metav1.StatusReason {
 	return reasons
 }
 
-// strength is the order of actions.
+// strength orders the actions.
 var strength = map[Action]int{Audit: 1, Warn: 2, Deny: 3}
 
-// capActions returns actions with most in place of those that are stronger; most may be empty.
+// capActions returns actions with stronger ones than most replaced by most; most may be empty.
 func capActions(all []Action, most Action) []Action {
 	if most == "" || !slices.ContainsFunc(all, func(a Action) bool { return strength[a] > strength[most] }) {
 		return all
@@ -118,7 +119,7 @@ func strongest(all []Action) Action {
 	return slices.MaxFunc(append([]Action{""}, all...), func(a, b Action) int { return strength[a] - strength[b] })
 }
 
-// Turns returns the validations in the order in which they are evaluated, by their indexes: guards first.
+// Turns returns the indices of the validations in the order of their evaluation: guards first.
 func (p *Policy) Turns() []int {
 	turns := make([]int, 0, len(p.Validations))
 	for _, guards := range []bool{true, false} {
@@ -142,7 +143,7 @@ func enforcement(in *dialect.Enforcement) *Enforcement {
 	return out
 }
 
-// setDialect sets what only validations of the dialect have.
+// setDialect sets the members that only validations of the dialect have.
 func (x *Validation) setDialect(in *dialect.Validation) {
 	x.Name, x.Guard = in.Name, in.Guard
 	x.MaxEnforcement, x.FailurePolicy = in.MaxEnforcement, in.FailurePolicy
@@ -154,7 +155,7 @@ func (x *Validation) setDialect(in *dialect.Validation) {
 	}
 }
 
-// ownValidations checks what only the validations of the dialect have.
+// ownValidations checks the members that only validations of the dialect have.
 func (v *validator) ownValidations(p *Policy, spec *field.Path) {
 	path := spec.Child("validations")
 	names := map[string]bool{}
@@ -182,7 +183,7 @@ func (v *validator) ownValidations(p *Policy, spec *field.Path) {
 	}
 }
 
-// ownName checks the name of a validation or mutation, which none of those before has. It may be empty.
+// ownName checks the name of a validation or mutation, which must be unique. It may be empty.
 func (v *validator) ownName(name string, before map[string]bool, path *field.Path) {
 	if name == "" {
 		return
@@ -200,14 +201,14 @@ func (v *validator) level(level int, path *field.Path) {
 	}
 }
 
-// codes are those that say the same as a reason, which clients may go by.
+// codes are the codes that belong to a reason; clients may rely on either.
 var codes = map[metav1.StatusReason]int32{
 	metav1.StatusReasonUnauthorized:          http.StatusUnauthorized,
 	metav1.StatusReasonForbidden:             http.StatusForbidden,
 	metav1.StatusReasonRequestEntityTooLarge: http.StatusRequestEntityTooLarge,
 }
 
-// CodeOf returns the HTTP status of a denial for a reason, as the API server has it.
+// CodeOf returns the HTTP status that the API server uses for a denial with a reason.
 func CodeOf(reason metav1.StatusReason) int32 {
 	if code, ok := codes[reason]; ok {
 		return code
@@ -223,7 +224,7 @@ func (v *validator) code(x *Validation, path *field.Path) {
 	}
 	for _, reason := range slices.Sorted(maps.Keys(codes)) {
 		if code := codes[reason]; (x.Code == code) != (x.Reason == reason) {
-			v.add(field.Invalid(path, x.Code, fmt.Sprintf("reason %s means %d, and no other reason does", reason, code)))
+			v.add(field.Invalid(path, x.Code, fmt.Sprintf("the reason %s belongs to %d, and only to that", reason, code)))
 			return
 		}
 	}
@@ -244,7 +245,7 @@ func (v *validator) enforcement(b *Binding, path *field.Path) {
 			v.add(field.Required(at, ""))
 		}
 		if a, most := strongest(list), strongest(b.Actions); strength[a] > strength[most] {
-			v.add(field.Invalid(at, list, fmt.Sprintf("%s is stronger than validationActions, which are %s at most", a, most)))
+			v.add(field.Invalid(at, list, fmt.Sprintf("%s is stronger than the strongest of validationActions, %s", a, most)))
 		}
 	}
 	if e.OnError != nil {
@@ -255,22 +256,29 @@ func (v *validator) enforcement(b *Binding, path *field.Path) {
 	}
 }
 
-// CheckNames returns what is wrong with the names of validations in the enforcement of a binding, given the policies
-// that are known; nothing while one that it names is not among them.
+// CheckNames returns errors for names in the enforcement of b that are not validations of its policies. If one of its
+// policies is not known, it returns nothing.
 func (b *Binding) CheckNames(known map[Ref]*Policy) (errs field.ErrorList) {
 	if b.Enforcement == nil {
 		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.Enforcement.Validations)) {
 		all, found := true, false
+		var names []string
 		for _, ref := range b.PolicyRefs() {
 			p := known[ref]
 			all = all && p != nil
-			found = found || p != nil &&
-				slices.ContainsFunc(p.Validations, func(x Validation) bool { return x.Name == name })
+			for i := 0; p != nil && i < len(p.Validations); i++ {
+				names = append(names, p.Validations[i].Name)
+				found = found || p.Validations[i].Name == name
+			}
 		}
 		if all && !found {
-			errs = append(errs, field.NotFound(field.NewPath("spec", "enforcement", "validations").Key(name), name))
+			err := field.NotFound(field.NewPath("spec", "enforcement", "validations").Key(name), name)
+			if near := spell.Nearest(name, names, max(1, len(name)/3)); near != "" {
+				err.Detail = "did you mean " + near + "?"
+			}
+			errs = append(errs, err)
 		}
 	}
 	return errs

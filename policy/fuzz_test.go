@@ -30,7 +30,7 @@ func FuzzFromObject(f *testing.F) {
 			t.Skip()
 		}
 		before := runtime.DeepCopyJSON(obj)
-		p, b, err := policy.FromObject(obj, rows{"": 1})
+		p, b, err := policy.FromObject(obj, rows{"": 1}.Place)
 		switch {
 		case !policy.IsRecognised(obj):
 			if err == nil || p != nil || b != nil {

@@ -2,13 +2,13 @@ package policy
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/celgate/celgate/internal/inline"
 	"github.com/celgate/celgate/internal/locals"
 	"github.com/celgate/celgate/internal/scope"
 	dialect "github.com/celgate/celgate/policy/internal/v1alpha1"
@@ -17,28 +17,28 @@ import (
 // LibraryKind is the kind of libraries.
 const LibraryKind = "AdmissionPolicyLibrary"
 
-// A Library has variables, functions and scopes for the policies that import it. It is not changed after it was made.
+// A Library has variables, functions and scopes for the policies that import it. It is immutable.
 type Library struct {
 	APIVersion string
 	Name       string
 	Metadata   metav1.ObjectMeta // as written
 	Position   Position
-	Stored     bool // as [Policy.Stored]
+	Stored     bool // see [Policy.Stored]
 
-	Imports   []string // other libraries, by their names
+	Imports   []string // other libraries, by name
 	Variables []NamedExpr
 	Functions []Function
 	Scopes    []NamedScope
 
-	places Places
-	linked *linkedLibrary // nil: [Linker] has not seen the library
+	place  func(path string) Locator
+	linked *linkedLibrary // nil: before [Set.Link]
 }
 
 // A Function is an expression with parameters.
 type Function struct {
 	Name   string
 	Params []FunctionParam
-	Type   string // of the result; empty: that of the expression
+	Type   string // of the result; empty: the type of the expression
 	Expr   Expr
 }
 
@@ -48,7 +48,7 @@ type FunctionParam struct {
 	Type string // empty: any
 }
 
-// A NamedScope is one path or several under a name.
+// A NamedScope is a name for one or several paths.
 type NamedScope struct {
 	Name  string
 	Paths []Expr
@@ -59,7 +59,7 @@ func (l *Library) Ref() Ref { return Ref{Kind: LibraryKind, Name: l.Name} }
 
 func (c converter) library(in *dialect.AdmissionPolicyLibrary) *Library {
 	l := &Library{APIVersion: c.apiVersion, Name: in.Name, Metadata: in.ObjectMeta, Position: c.position(),
-		Imports: in.Spec.Imports, Variables: c.variables(in.Spec.Variables), places: c.places}
+		Imports: in.Spec.Imports, Variables: c.variables(in.Spec.Variables), place: c.place}
 	for i, f := range in.Spec.Functions {
 		made := Function{Name: f.Name, Type: f.Type, Expr: c.expr("spec.functions"+index(i)+".expression", f.Expression)}
 		for _, p := range f.Params {
@@ -77,14 +77,14 @@ func (c converter) library(in *dialect.AdmissionPolicyLibrary) *Library {
 	return l
 }
 
-// Locate is as [Policy.Locate].
+// Locate is like [Policy.Locate].
 func (l *Library) Locate(err *field.Error) Position {
 	if x := l.At(err.Field); !x.IsZero() {
 		if at := x.Locate(compileOffset(err, x.Src)); at.IsValid() {
 			return at
 		}
 	}
-	return locateField(l.places, err.Field, l.Position)
+	return locateField(l.place, err.Field, l.Position)
 }
 
 // At returns the expression or the path of l at a field path; the zero Expr if there is none.
@@ -109,16 +109,16 @@ func (l *Library) At(path string) Expr {
 	return Expr{}
 }
 
-// ValidateLibrary returns what is wrong with a library, which a [Linker] has linked. Variable compiles the expression
-// of a variable, and is asked in their order; function that of a function. They return why it cannot be; nil compiles
-// nothing.
+// ValidateLibrary returns the errors of a library that [Set.Link] has linked. The function variable compiles the
+// expression of a variable, in their order, and function that of a function; both return the error. If they are nil,
+// nothing is compiled.
 func ValidateLibrary(l *Library, variable func(NamedExpr) *field.Error,
 	function func(Function) *field.Error) field.ErrorList {
 	v := &libraryValidator{names: map[string]bool{}}
 	v.metadata(l.Name, l.Metadata)
 	if !locals.IsIdentifier(l.Name) || slices.Contains(takenNames, l.Name) {
 		v.add(field.Invalid(field.NewPath("metadata", "name"), l.Name,
-			"must be a name that expressions can begin with and have no other meaning for: letters and digits, a letter first"))
+			"must be letters and digits, a letter first, without another meaning in expressions"))
 	}
 	spec := field.NewPath("spec")
 	v.imports(l.Imports, spec.Child("imports"), l.linkErrors())
@@ -127,7 +127,7 @@ func ValidateLibrary(l *Library, variable func(NamedExpr) *field.Error,
 		v.name(x.Name, at.Child("name"))
 		v.expression(x.Expr, at.Child("expression"), func() *field.Error {
 			if variable == nil || len(l.linkErrors()) > 0 {
-				return nil // what the others have is not known
+				return nil // the members of the other libraries are not known
 			}
 			return variable(x)
 		})
@@ -154,7 +154,7 @@ type libraryValidator struct {
 	names map[string]bool // of the parts
 }
 
-// imports checks the names of libraries; errs are what is wrong with the libraries.
+// imports checks the names of imported libraries; errs are errors about the libraries themselves.
 func (v *validator) imports(names []string, path *field.Path, errs field.ErrorList) {
 	for i, name := range names {
 		if slices.Contains(names[:i], name) {
@@ -178,7 +178,7 @@ func (v *libraryValidator) name(name string, path *field.Path) {
 	v.names[name] = true
 }
 
-// expression checks an expression; compile says why it is none.
+// expression checks an expression; compile returns its error.
 func (v *libraryValidator) expression(x Expr, path *field.Path, compile func() *field.Error) {
 	if strings.TrimSpace(x.Src) == "" {
 		v.add(field.Required(path, ""))
@@ -200,7 +200,7 @@ func (v *libraryValidator) signature(f Function, path *field.Path) {
 		case !locals.IsIdentifier(p.Name):
 			v.add(field.Invalid(name, p.Name, "must be a valid CEL identifier"))
 		case slices.Contains(takenNames, p.Name):
-			v.add(field.Invalid(name, p.Name, "expressions call something else so"))
+			v.add(field.Invalid(name, p.Name, "has another meaning in expressions"))
 		case seen[p.Name]:
 			v.add(field.Duplicate(name, p.Name))
 		}
@@ -211,13 +211,13 @@ func (v *libraryValidator) signature(f Function, path *field.Path) {
 }
 
 func (v *libraryValidator) typeName(written string, path *field.Path) {
-	if _, ok := ParseType(written); !ok {
-		v.add(field.Invalid(path, written, "must be one of "+strings.Join(scalarNames, ", ")+
+	if _, ok := inline.ParseType(written); !ok {
+		v.add(field.Invalid(path, written, "must be one of "+strings.Join(inline.ScalarTypes, ", ")+
 			", list(TYPE) or map(TYPE, TYPE)"))
 	}
 }
 
-// namedScope checks the paths of a scope, which must give their keys and indexes the same names.
+// namedScope checks the paths of a scope, which must have the same names for their keys and indices.
 func (v *libraryValidator) namedScope(s NamedScope, path *field.Path) {
 	v.name(s.Name, path.Child("name"))
 	if len(s.Paths) == 0 {
@@ -248,63 +248,4 @@ func namesOr(names []string) string {
 		return "none"
 	}
 	return strings.Join(names, ", ")
-}
-
-// A Type is the type of a parameter or a result: a scalar, or with Of a list of one and a map of two.
-type Type struct {
-	Name string // of scalarNames, list or map
-	Of   []Type
-}
-
-var scalarNames = []string{"bool", "int", "uint", "double", "string", "bytes", "duration", "timestamp", "dyn"}
-
-var listOrMap = regexp.MustCompile(`^(list|map)\s*\((.*)\)$`)
-
-// ParseType reads a type as functions write it; the empty text is dyn.
-func ParseType(text string) (Type, bool) {
-	text = strings.TrimSpace(text)
-	if text == "" {
-		return Type{Name: "dyn"}, true
-	}
-	if slices.Contains(scalarNames, text) {
-		return Type{Name: text}, true
-	}
-	m := listOrMap.FindStringSubmatch(text)
-	if m == nil || len(text) > maxTypeLength {
-		return Type{}, false
-	}
-	of := Type{Name: m[1]}
-	for _, part := range splitTypes(m[2]) {
-		t, ok := ParseType(part)
-		if !ok || strings.TrimSpace(part) == "" {
-			return Type{}, false
-		}
-		of.Of = append(of.Of, t)
-	}
-	want := 1
-	if of.Name == "map" {
-		want = 2
-	}
-	return of, len(of.Of) == want
-}
-
-// maxTypeLength bounds how deep types may be.
-const maxTypeLength = 200
-
-// splitTypes splits types at the commas between them.
-func splitTypes(text string) (all []string) {
-	depth, from := 0, 0
-	for i, c := range text {
-		switch c {
-		case '(':
-			depth++
-		case ')':
-			depth--
-		case ',':
-			if depth == 0 {
-				all, from = append(all, text[from:i]), i+1
-			}
-		}
-	}
-	return append(all, text[from:])
 }

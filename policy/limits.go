@@ -7,17 +7,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Limits say how large a policy may be, and how many bindings it may have. 0 is any number, as on an API server. They
-// are for what is written: what had more may stay as it was, or get less.
+// Limits are the largest sizes of a policy, and of the number of its bindings; 0: unlimited, as on an API server. They
+// apply to written objects: an old object beyond them may keep its size or shrink.
 type Limits struct {
 	Bindings    int // of a policy
-	Rules       int // items of each list by which a policy or a binding matches requests, match conditions included
+	Rules       int // of each list of rules in a policy or a binding, and match conditions
 	Validations int // of a policy
 	Mutations   int // of a policy
 }
 
-// PolicyErrors returns which lists of a policy are longer than they may be, and than those of the one that it replaces;
-// nil: it replaces none.
+// PolicyErrors returns errors for lists of a policy that exceed the limits and those of old; old may be nil.
 func (l Limits) PolicyErrors(p, old *Policy) field.ErrorList {
 	if old == nil {
 		old = &Policy{}
@@ -27,12 +26,12 @@ func (l Limits) PolicyErrors(p, old *Policy) field.ErrorList {
 	c.list(spec.Child("validations"), len(p.Validations), len(old.Validations), l.Validations)
 	c.list(spec.Child("mutations"), len(p.Mutations), len(old.Mutations), l.Mutations)
 	c.list(spec.Child("matchConditions"), len(p.MatchConditions), len(old.MatchConditions), l.Rules)
-	c.match(spec.Child("matchConstraints"), p.MatchConstraints, old.MatchConstraints, l.Rules)
+	c.match(spec.Child("matchConstraints"), p.Source().MatchConstraints, old.Source().MatchConstraints,
+		l.Rules)
 	return c.errs
 }
 
-// BindingErrors returns which lists of a binding are longer than they may be, and than those of the one that it
-// replaces; nil: it replaces none.
+// BindingErrors returns errors for lists of a binding that exceed the limits and those of old; old may be nil.
 func (l Limits) BindingErrors(b, old *Binding) field.ErrorList {
 	if old == nil {
 		old = &Binding{}
@@ -42,8 +41,8 @@ func (l Limits) BindingErrors(b, old *Binding) field.ErrorList {
 	return c.errs
 }
 
-// ManyBindings returns which policies of a binding have as many others as they may have. An update may name those that
-// it named.
+// ManyBindings returns errors for policies of a binding that already have the largest number of other bindings. An
+// update may keep its policies.
 func (l Limits) ManyBindings(b, old *Binding, others func(Ref) int) (errs field.ErrorList) {
 	if l.Bindings == 0 {
 		return nil

@@ -1,7 +1,10 @@
 package policy
 
 import (
+	"fmt"
 	"maps"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -11,25 +14,26 @@ import (
 	"github.com/celgate/celgate/internal/inline"
 	"github.com/celgate/celgate/internal/scope"
 	"github.com/celgate/celgate/internal/spell"
+	"github.com/celgate/celgate/internal/wording"
 )
 
-// linked is what a policy has of libraries.
+// linked is the linked form of a policy.
 type linked struct {
-	of      *Policy    // as it was written
-	imports []*Library // of the names in Imports; nil where there is none
+	of      *Policy    // the policy as written
+	imports []*Library // in the order of Imports; nil for a missing one
 	errs    field.ErrorList
 }
 
-// linkedLibrary is what a library has of others, and what others have of it.
+// linkedLibrary is the linked form of a library.
 type linkedLibrary struct {
-	of      *Library // as it was written
+	of      *Library // the library as written
 	imports []*Library
 	errs    field.ErrorList // about imports
 	members map[string]inline.Member
-	scopes  map[string][]scope.Steps // by their full names
+	scopes  map[string][]scope.Steps // by full name
 }
 
-// linkErrors is what is wrong with the imports of the library.
+// linkErrors returns the errors about the imports of the library.
 func (l *Library) linkErrors() field.ErrorList {
 	if l.linked == nil {
 		return nil
@@ -37,7 +41,7 @@ func (l *Library) linkErrors() field.ErrorList {
 	return l.linked.errs
 }
 
-// Source is the policy as it was before a [Linker] linked it.
+// Source returns the policy before [Set.Link] linked it.
 func (p *Policy) Source() *Policy {
 	if p.linked != nil && p.linked.of != nil {
 		return p.linked.of
@@ -45,7 +49,7 @@ func (p *Policy) Source() *Policy {
 	return p
 }
 
-// Source is as [Policy.Source].
+// Source is like [Policy.Source].
 func (l *Library) Source() *Library {
 	if l.linked != nil {
 		return l.linked.of
@@ -53,7 +57,8 @@ func (l *Library) Source() *Library {
 	return l
 }
 
-// ImportErrors returns why a policy cannot be evaluated: libraries that it imports are not there, or are not valid.
+// ImportErrors returns errors about imported libraries that do not exist or are not valid, so that the policy cannot be
+// evaluated.
 func (p *Policy) ImportErrors() field.ErrorList {
 	switch {
 	case len(p.Imports) == 0:
@@ -64,8 +69,7 @@ func (p *Policy) ImportErrors() field.ErrorList {
 	return p.linked.errs
 }
 
-// Libraries returns the libraries that a linked policy imports, and those that these do, each behind those that it
-// imports.
+// Libraries returns the direct and indirect imports of a linked policy, each after its own imports.
 func (p *Policy) Libraries() []*Library {
 	if p.linked == nil {
 		return nil
@@ -73,7 +77,7 @@ func (p *Policy) Libraries() []*Library {
 	return closure(p.linked.imports)
 }
 
-// Libraries is as [Policy.Libraries].
+// Libraries is like [Policy.Libraries].
 func (l *Library) Libraries() []*Library {
 	if l.linked == nil {
 		return nil
@@ -96,48 +100,53 @@ func closure(imports []*Library) (all []*Library) {
 	return all
 }
 
-// A Linker puts what policies import of libraries in the place of what names it. What it has linked, and finds again
-// with the same libraries, is the same value again. The zero Linker is ready for use, by one goroutine at a time.
-type Linker struct {
-	policies  map[*Policy]*Policy // by what was written
-	libraries map[*Library]*Library
-}
-
-// Link returns a set whose policies and libraries are linked with the libraries of the set. What is wrong with them is
-// among the errors of [ValidateLibrary] and [ValidatePolicy].
-func (k *Linker) Link(set *Set) *Set {
-	out := &Set{Bindings: set.Bindings}
-	in := linking{before: k, given: map[string]*Library{}, made: map[string]*Library{}}
-	for _, l := range set.Libraries {
+// Link returns a set in which the parts of libraries that policies and libraries use are inlined, and abstract policies
+// have the resource rules of their bindings. [ValidateLibrary] and [ValidatePolicy] report errors of imports. before is
+// a linked set, or nil: policies and libraries with the same text and imports are reused as the same values.
+func (s *Set) Link(before *Set) *Set {
+	out := &Set{Bindings: s.Bindings}
+	in := linking{policies: map[*Policy]*Policy{}, libraries: map[*Library]*Library{}, given: map[string]*Library{},
+		made: map[string]*Library{}}
+	if before != nil {
+		in.remember(before)
+	}
+	for _, l := range s.Libraries {
 		in.given[l.Name] = l
 	}
-	libraries := map[*Library]*Library{}
-	for _, l := range set.Libraries {
-		of := in.library(l.Name)
-		libraries[of.Source()] = of
-		out.Libraries = append(out.Libraries, of)
+	for _, l := range s.Libraries {
+		out.Libraries = append(out.Libraries, in.library(l.Name))
 	}
-	policies := map[*Policy]*Policy{}
-	for _, p := range set.Policies {
-		if len(p.Imports) > 0 {
-			p = in.policy(p)
-			policies[p.Source()] = p
+	for _, p := range s.Policies {
+		if len(p.Imports) > 0 || p.Abstract {
+			p = in.policy(p, s)
 		}
 		out.Policies = append(out.Policies, p)
 	}
-	k.policies, k.libraries = policies, libraries
 	return out
 }
 
 // A linking is one call of Link.
 type linking struct {
-	before *Linker
-	given  map[string]*Library
-	made   map[string]*Library
-	open   []string // the libraries that are being linked, each imported by the one before
+	policies  map[*Policy]*Policy   // linked before, by the policy as written
+	libraries map[*Library]*Library // likewise
+	given     map[string]*Library
+	made      map[string]*Library
+	open      []string // the libraries being linked, each imported by the one before
 }
 
-// library returns a library that is linked; nil if there is none of the name.
+// remember records the results of an earlier call.
+func (in *linking) remember(before *Set) {
+	for _, p := range before.Policies {
+		if p.linked != nil {
+			in.policies[p.Source()] = p
+		}
+	}
+	for _, l := range before.Libraries {
+		in.libraries[l.Source()] = l
+	}
+}
+
+// library returns a linked library; nil if it does not exist.
 func (in *linking) library(name string) *Library {
 	given := in.given[name]
 	if made := in.made[name]; made != nil || given == nil {
@@ -150,7 +159,7 @@ func (in *linking) library(name string) *Library {
 		return l != nil && l.linked != nil && sameErrors(l.linked.errs, errs) &&
 			slices.Equal(l.linked.imports, imports)
 	}
-	l := in.before.libraries[given.Source()]
+	l := in.libraries[given.Source()]
 	switch {
 	case same(given):
 		l = given
@@ -162,10 +171,16 @@ func (in *linking) library(name string) *Library {
 	return l
 }
 
-// InvalidLibrary begins what is said of an import that is not valid.
+// InvalidLibrary is the prefix of errors about an import that is not valid.
 const InvalidLibrary = "the library is not valid: "
 
-// imports returns the libraries of some names.
+// MissesImport reports whether an error is about an imported library that does not exist or is not valid.
+func MissesImport(err *field.Error) bool {
+	return strings.HasPrefix(err.Field, "spec.imports") && (err.Type == field.ErrorTypeNotFound ||
+		err.Type == field.ErrorTypeInvalid && strings.HasPrefix(err.Detail, InvalidLibrary))
+}
+
+// imports returns the libraries with the given names.
 func (in *linking) imports(names []string) (all []*Library, errs field.ErrorList) {
 	for i, name := range names {
 		at := field.NewPath("spec", "imports").Index(i)
@@ -190,37 +205,76 @@ func (in *linking) imports(names []string) (all []*Library, errs field.ErrorList
 	return all, errs
 }
 
-// policy returns a linked policy.
-func (in *linking) policy(given *Policy) *Policy {
+// policy returns a linked policy of a set.
+func (in *linking) policy(given *Policy, set *Set) *Policy {
 	imports, errs := in.imports(given.Imports)
 	written := given.Source()
-	for _, p := range []*Policy{given, in.before.policies[written]} {
-		if p != nil && p.linked != nil && sameErrors(p.linked.errs, errs) && slices.Equal(p.linked.imports, imports) {
+	complete := set.Complete(written)
+	for _, p := range []*Policy{given, in.policies[written]} {
+		if p != nil && p.linked != nil && sameErrors(p.linked.errs, errs) && slices.Equal(p.linked.imports, imports) &&
+			(!p.Abstract || reflect.DeepEqual(p.MatchConstraints, complete.MatchConstraints)) {
 			return p
 		}
 	}
-	p := *written
+	p := *complete
 	p.Stored, p.Static = given.Stored, given.Static
 	p.MatchConditions, p.Validations = slices.Clone(p.MatchConditions), slices.Clone(p.Validations)
 	p.AuditAnnotations, p.Mutations = slices.Clone(p.AuditAnnotations), slices.Clone(p.Mutations)
 	p.Variables = slices.Clone(p.Variables)
 	p.linked = &linked{of: written, imports: imports, errs: errs}
-	p.link(imports)
+	if len(p.Imports) > 0 {
+		p.link(imports)
+	}
 	return &p
+}
+
+// MeantImport names the library that expressions of p probably meant by an undeclared name, from the given libraries;
+// empty if the name does not belong to one that p does not import.
+func (p *Policy) MeantImport(name string, libraries []*Library) string {
+	for _, l := range libraries {
+		if l.Name == name && !slices.Contains(p.Imports, name) {
+			return "add " + name + " to spec.imports"
+		}
+	}
+	return ""
+}
+
+// MeantScope suggests the scope that was probably meant by the text of a path, from the given libraries; empty without
+// a suggestion. named: the text is the name of a scope of a library that p does not import.
+func (p *Policy) MeantScope(text string, libraries []*Library) (meant string, named bool) {
+	names, of := scope.BuiltinNames(), map[string]string{}
+	for _, l := range libraries {
+		for _, s := range l.Scopes {
+			name := l.Name + "." + s.Name
+			names, of[name] = append(names, name), l.Name
+		}
+	}
+	near := spell.Nearest(text, names, len(text)/4)
+	library := of[near]
+	missing := library != "" && !slices.Contains(p.Imports, library)
+	switch {
+	case near == "" || near == text && !missing:
+		return "", false
+	case near == text:
+		return "add " + library + " to spec.imports", true
+	case missing:
+		return fmt.Sprintf("did you mean %s, with %s in spec.imports?", near, library), false
+	}
+	return "did you mean " + near + "?", false
 }
 
 func sameErrors(a, b field.ErrorList) bool {
 	return slices.EqualFunc(a, b, func(a, b *field.Error) bool { return a.Error() == b.Error() })
 }
 
-// Why expressions name no variables.
+// Reasons why expressions cannot use variables of libraries.
 const (
-	inConditions = "match conditions see none"
-	inFunctions  = "a function sees its arguments alone"
+	inConditions = "match conditions cannot use variables"
+	inFunctions  = "a function can only use its parameters"
 )
 
-// link puts what the expressions and scopes of p name of libraries in its place, and the variables that they use before
-// those of p.
+// link inlines the parts of libraries in the expressions and scopes of p, and puts the library variables that they use
+// before those of p.
 func (p *Policy) link(imports []*Library) {
 	known, scopes := builtins(), map[string]map[string][]scope.Steps{}
 	for _, l := range imports {
@@ -257,7 +311,7 @@ func (p *Policy) link(imports []*Library) {
 		in(&x.MessageExpr, "")
 	}
 	for i := range p.AuditAnnotations {
-		in(&p.AuditAnnotations[i].ValueExpr, "")
+		in(&p.AuditAnnotations[i].Expr, "")
 	}
 	for i := range p.Mutations {
 		m := &p.Mutations[i]
@@ -269,8 +323,7 @@ func (p *Policy) link(imports []*Library) {
 	p.Variables = append(usedVariables(closure(imports), uses), p.Variables...)
 }
 
-// usedVariables returns those variables of libraries, each behind those that they import, that are used, and those that
-// these use.
+// usedVariables returns the used variables of libraries, and those that these use, each after its dependencies.
 func usedVariables(libraries []*Library, uses map[string]bool) (all []NamedExpr) {
 	for _, l := range slices.Backward(libraries) {
 		for _, v := range slices.Backward(l.SharedVariables()) {
@@ -300,16 +353,16 @@ func (l *Library) SharedVariables() []NamedExpr {
 	return all
 }
 
-// variableName is what a policy that uses a variable of a library calls it, as a member of variables. No name of a
-// library has an underscore.
+// variableName returns the name of a library variable as a member of variables. Names of libraries do not contain
+// underscores.
 func variableName(library, name string) string { return library + "_" + name }
 
-// link puts into e what it names of libraries.
+// link inlines the parts of libraries in e.
 func (e *Expr) link(known inline.Libraries, without string) {
 	e.inlined, e.unresolved = inline.Expand(e.Src, known, without)
 }
 
-// linkLibrary returns a library with what others can use of it.
+// linkLibrary returns a library with the parts that others can use.
 func linkLibrary(written *Library, imports []*Library, errs field.ErrorList) *Library {
 	l := *written
 	l.Variables, l.Functions = slices.Clone(l.Variables), slices.Clone(l.Functions)
@@ -343,12 +396,15 @@ func linkLibrary(written *Library, imports []*Library, errs field.ErrorList) *Li
 	return &l
 }
 
-// functionOrder links functions, each behind those that it calls.
+// callsItself is the prefix of errors about recursive functions and their callers.
+const callsItself = "a function must not call itself: "
+
+// functionOrder links functions, each after those that it calls.
 type functionOrder struct {
 	library *Library
 	known   inline.Libraries
-	state   []bool   // by index: begun
-	open    []string // the functions that are being linked, each called by the one before
+	state   []bool   // by index: whether it was begun
+	open    []string // the functions being linked, each called by the one before
 }
 
 func (o *functionOrder) link(i int) {
@@ -366,11 +422,16 @@ func (o *functionOrder) link(i int) {
 			for k := range names {
 				names[k] = o.library.Name + "." + names[k]
 			}
-			f.Expr.unresolved = &inline.Error{At: called[name], Text: "a function must not call itself: " + strings.Join(names, " → ")}
+			f.Expr.unresolved = &inline.Error{At: called[name], Text: callsItself + strings.Join(names, " → ")}
 			return
 		}
 		if j := slices.IndexFunc(o.library.Functions, func(f Function) bool { return f.Name == name }); j >= 0 {
 			o.link(j)
+			wrong := o.library.Functions[j].Expr.unresolved
+			if wrong != nil && strings.HasPrefix(wrong.Text, callsItself) {
+				f.Expr.unresolved = &inline.Error{At: called[name], Text: wrong.Text}
+				return
+			}
 		}
 	}
 	f.Expr.link(o.known, inFunctions)
@@ -383,16 +444,16 @@ func (o *functionOrder) link(i int) {
 	}
 }
 
-// conversion is the function of CEL that makes a value one of a type; empty for types that have none.
+// conversion returns the CEL function that converts a value to a type; empty for types without one.
 func conversion(typ string) string {
-	if t, ok := ParseType(typ); ok && len(t.Of) == 0 && t.Name != "dyn" {
+	if t, ok := inline.ParseType(typ); ok && len(t.Of) == 0 && t.Name != "dyn" {
 		return t.Name
 	}
 	return ""
 }
 
-// Problem is what of a library x names that is not there, or cannot be named so, with the byte of Src where it does;
-// empty if there is nothing.
+// Problem returns the first library name in x that does not exist or cannot be used there, with its offset in Src;
+// empty if there is none.
 func (e Expr) Problem() (at int, text string) {
 	if e.unresolved == nil {
 		return 0, ""
@@ -414,11 +475,11 @@ func (e Expr) trim() Expr {
 	return e
 }
 
-// checkLinks refuses what of a policy is called as something of a library is.
+// checkLinks refuses names in a policy that conflict with names of its libraries.
 func (v *validator) checkLinks(p *Policy, spec *field.Path) {
 	v.imports(p.Imports, spec.Child("imports"), p.ImportErrors())
 	if len(p.ImportErrors()) > 0 {
-		v.compile = nil // what the libraries have is not known
+		v.compile = nil // the members of the libraries are not known
 	}
 	theirs := map[string]string{}
 	i := 0
@@ -428,34 +489,62 @@ func (v *validator) checkLinks(p *Policy, spec *field.Path) {
 			continue
 		}
 		if of, taken := theirs[x.Name]; taken {
-			v.add(field.Invalid(spec.Child("variables").Index(i).Child("name"), x.Name, "the variable "+of+" is called so"))
+			v.add(field.Invalid(spec.Child("variables").Index(i).Child("name"), x.Name, "is also the name of the variable "+of))
 		}
 		i++
 	}
 	for i, m := range p.Mutations {
 		if slices.Contains(p.Imports, m.ForEach.Name) {
 			v.add(field.Invalid(spec.Child("mutations").Index(i).Child("forEach", "name"), m.ForEach.Name,
-				"a library that is imported is called so"))
+				"is also the name of an imported library"))
 		}
 	}
 }
 
-// libraryVariable refuses a variable of a library that has no meaning in the policy: one of params in a policy without.
+// libraryVariable refuses a library variable that cannot be evaluated in the policy, such as one of params in a policy
+// without.
 func (v *validator) libraryVariable(x NamedExpr) {
 	if v.compile == nil {
 		return
 	}
 	if err := v.compile(Part{Expr: x.Expr, Use: UseVariable, Name: x.Name}); err != nil {
-		v.add(&field.Error{Type: err.Type, Field: "spec.imports", BadValue: x.Full(), Detail: err.Detail})
+		detail := err.Detail
+		if problems := wording.Problems(detail); len(problems) > 0 { // its positions are in the library
+			detail = problems[0].Message
+		}
+		v.add(&field.Error{Type: err.Type, Field: "spec.imports", BadValue: x.Full(), Detail: detail})
 	}
 }
 
-// Full is what expressions call a variable: variables.NAME, or LIBRARY.NAME.
+// Full returns the name of a variable in expressions: variables.NAME, or LIBRARY.NAME.
 func (x NamedExpr) Full() string {
 	if x.Library == "" {
 		return "variables." + x.Name
 	}
 	return x.Library + "." + strings.TrimPrefix(x.Name, x.Library+"_")
+}
+
+// FullName returns the name of a variable of the policy in expressions, given its name as a member of variables: see
+// [NamedExpr.Full].
+func (p *Policy) FullName(variable string) string {
+	for _, x := range p.Variables {
+		if x.Library != "" && x.Name == variable {
+			return x.Full()
+		}
+	}
+	return "variables." + variable
+}
+
+var variableReference = regexp.MustCompile(`\bvariables\.\w+`)
+
+// ShowVariables returns a text about expressions with the names that authors use for variables of libraries.
+func (p *Policy) ShowVariables(text string) string {
+	if len(p.Imports) == 0 {
+		return text
+	}
+	return variableReference.ReplaceAllStringFunc(text, func(name string) string {
+		return p.FullName(strings.TrimPrefix(name, "variables."))
+	})
 }
 
 // builtins are the libraries that every policy and library of the dialect may use.

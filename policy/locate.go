@@ -12,33 +12,31 @@ import (
 	"github.com/celgate/celgate/internal/wording"
 )
 
-// Locate returns the place in the source file that a write-time error of p is about: inside of an expression that
-// does not compile, else the start of the field or of its nearest parent, else p.Position. Of err it needs the field
-// and the detail.
+// Locate returns the position of a write-time error of p: the place in an expression that does not compile, or the
+// start of the field or of its nearest parent, or p.Position. It reads the field and the detail of err.
 func (p *Policy) Locate(err *field.Error) Position {
 	if x := p.ExpressionAt(err.Field); !x.IsZero() {
 		if at := x.Locate(compileOffset(err, x.Src)); at.IsValid() {
 			return at
 		}
 	}
-	return locateField(p.places, fieldOf(err, p.MatchConstraints), p.Position)
+	return locateField(p.place, fieldOf(err, p.MatchConstraints), p.Position)
 }
 
-// Locate returns the place in the source file of the field that a write-time error of b is about, of its nearest
-// parent, or b.Position.
+// Locate returns the position of the field of a write-time error of b, or of its nearest parent, or b.Position.
 func (b *Binding) Locate(err *field.Error) Position {
-	return locateField(b.places, fieldOf(err, b.MatchResources), b.Position)
+	return locateField(b.place, fieldOf(err, b.MatchResources), b.Position)
 }
 
-func locateField(places Places, path string, otherwise Position) Position {
-	if at := locate(places, path); at.IsValid() {
+func locateField(place func(path string) Locator, path string, otherwise Position) Position {
+	if at := locate(place, path); at.IsValid() {
 		return at
 	}
 	return otherwise
 }
 
-// fieldOf returns the path of the field that err is about. The server's has no indexes where it refuses an operation
-// of a mutating policy: see validator.mutatingOperations.
+// fieldOf returns the path of the field of err. The server omits indices in errors about operations of a mutating
+// policy: see validator.mutatingOperations.
 func fieldOf(err *field.Error, m *MatchResources) string {
 	const rules = ".resourceRules"
 	parent, ok := strings.CutSuffix(err.Field, rules+".operations")
@@ -56,8 +54,8 @@ func fieldOf(err *field.Error, m *MatchResources) string {
 	return err.Field
 }
 
-// compileOffset returns the byte offset in src that the first problem of a compilation error names; 0 if it names
-// none. The compiler counts in the text without the white space around it where the server trims that.
+// compileOffset returns the byte offset in src of the first problem in a compilation error; 0 if there is none. For
+// trimmed expressions the compiler counts without leading white space.
 func compileOffset(err *field.Error, src string) int {
 	problems := wording.Problems(err.Detail)
 	if len(problems) == 0 {
@@ -83,7 +81,7 @@ func compileOffset(err *field.Error, src string) int {
 	return offset
 }
 
-// trims reports that the server compiles the expression at path without the white space around it.
+// trims reports whether the server compiles the expression at path without the white space around it.
 func trims(path string) bool {
 	for _, prefix := range []string{"spec.matchConditions", "spec.auditAnnotations", "spec.mutations"} {
 		if strings.HasPrefix(path, prefix) {

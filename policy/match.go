@@ -54,7 +54,7 @@ func ownRules(in []dialect.Rule) (out []Rule) {
 	return out
 }
 
-// defaultToPolicy makes permissions that name no resource those of a policy.
+// defaultToPolicy fills permissions without a resource with the policy itself.
 func defaultToPolicy(permissions []Permission, name string) {
 	for i, p := range permissions {
 		if p == (Permission{Verb: p.Verb}) {
@@ -63,7 +63,7 @@ func defaultToPolicy(permissions []Permission, name string) {
 	}
 }
 
-// ownMatch checks what only the match resources of the dialect have.
+// ownMatch checks the members that only match resources of the dialect have.
 func (v *validator) ownMatch(m *MatchResources, path *field.Path) {
 	for i, r := range slices.Concat(m.ResourceRules, m.ExcludeRules) {
 		at := path.Child("resourceRules").Index(i)
@@ -140,7 +140,7 @@ func (v *validator) permissions(list []Permission, path *field.Path) {
 			v.add(field.Required(at.Child("verb"), ""))
 		}
 		if p.Resource == "" {
-			v.add(field.Required(at.Child("resource"), "only a permission of a verb alone, in a policy, is about the policy"))
+			v.add(field.Required(at.Child("resource"), "may be omitted only in a policy, with a verb only: the permission is then for the policy itself"))
 		}
 		if slices.Contains(list[:i], p) {
 			v.add(field.Duplicate(at, p.String()))
@@ -148,10 +148,10 @@ func (v *validator) permissions(list []Permission, path *field.Path) {
 	}
 }
 
-// IsPattern reports that a name of namespaces stands for several.
+// IsPattern reports whether a namespace name is a pattern.
 func IsPattern(name string) bool { return strings.Contains(name, "*") }
 
-// PatternExpr returns a regular expression of exactly the names that some patterns stand for.
+// PatternExpr returns a regular expression that matches exactly the names that the patterns match.
 func PatternExpr(patterns []string) string {
 	var all []string
 	for _, p := range patterns {

@@ -11,16 +11,16 @@ import (
 // NamespacedBinding is the kind of bindings of a namespace. Their names in messages are "namespace/name".
 const NamespacedBinding = "NamespacedAdmissionPolicyBinding"
 
-// Who may bind a policy of the dialect.
+// The values of Policy.Bindable: which bindings may name a policy of the dialect.
 const (
 	BindableCluster    = "Cluster"
 	BindableNamespaces = "Namespaces"
 )
 
-// namespaceOf is the namespace of an object that may name none.
+// namespaceOf returns the namespace of a namespaced object, default if unset.
 func namespaceOf(given string) string { return cmp.Or(given, metav1.NamespaceDefault) }
 
-// Scope returns the match resources of a binding: of one of a namespace, they are for the objects of that alone.
+// Scope returns the match resources of a binding. Those of a namespaced binding match only objects of its namespace.
 func (b *Binding) Scope() *MatchResources {
 	if b.Namespace == "" {
 		return b.MatchResources
@@ -33,7 +33,7 @@ func (b *Binding) Scope() *MatchResources {
 	return &own
 }
 
-// checkBindable checks who may bind a policy.
+// checkBindable checks which bindings may name a policy.
 func (v *validator) checkBindable(p *Policy, path *field.Path) {
 	if p.Singleton != nil && p.Bindable != nil {
 		v.add(field.Forbidden(path, "a singleton policy has no bindings"))
@@ -46,7 +46,7 @@ func (v *validator) checkBindable(p *Policy, path *field.Path) {
 	}
 }
 
-// CheckBindable returns why b may not bind those of its policies that are given.
+// CheckBindable returns errors for the given policies that b may not bind.
 func (b *Binding) CheckBindable(policies []*Policy) (errs field.ErrorList) {
 	for i, ref := range b.PolicyRefs() {
 		for _, p := range policies {
@@ -72,7 +72,7 @@ func (b *Binding) checkBindable(p *Policy, at *field.Path) field.ErrorList {
 	return field.ErrorList{field.Forbidden(at, text)}
 }
 
-// checkNamespaced checks what a binding of a namespace may not say.
+// checkNamespaced checks the restrictions of a namespaced binding.
 func (v *validator) checkNamespaced(b *Binding, spec *field.Path) {
 	for i, ref := range b.Policies {
 		if ref.Kind != string(Admission) {
@@ -80,13 +80,13 @@ func (v *validator) checkNamespaced(b *Binding, spec *field.Path) {
 		}
 	}
 	if r := b.ParamRef; r != nil && r.Namespace != b.Namespace {
-		v.add(field.Forbidden(spec.Child("paramRef", "namespace"), "the params are of the namespace of the binding"))
+		v.add(field.Forbidden(spec.Child("paramRef", "namespace"), "params always come from the namespace of the binding"))
 	}
 	m, at := b.MatchResources, spec.Child("matchResources")
 	if m == nil {
 		return
 	}
-	const own = "the binding is for its own namespace"
+	const own = "a namespaced binding always applies to its own namespace"
 	if s := m.NamespaceSelector; s != nil && len(s.MatchLabels)+len(s.MatchExpressions) > 0 {
 		v.add(field.Forbidden(at.Child("namespaceSelector"), own))
 	}

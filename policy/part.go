@@ -17,15 +17,15 @@ const (
 	UseJSONMergePatch     Use = "JSON merge patch"
 	UseCondition          Use = "condition"      // of one mutation
 	UseForEach            Use = "list of items"  // of one mutation
-	UseMutationCheck      Use = "mutation check" // what is to hold of one mutation at the end
+	UseMutationCheck      Use = "mutation check" // of one mutation, for the final object
 )
 
-// Mutates reports that the expression makes a change of the object.
+// Mutates reports whether the expression makes a change of the object.
 func (u Use) Mutates() bool {
 	return u == UseApplyConfiguration || u == UseJSONPatch || u == UseJSONMergePatch
 }
 
-// Use returns what the expression of the mutation is for.
+// Use returns the use of the mutation's expression.
 func (m *Mutation) Use() Use {
 	switch m.PatchType {
 	case JSONPatch:
@@ -36,14 +36,14 @@ func (m *Mutation) Use() Use {
 	return UseApplyConfiguration
 }
 
-// A Part is one expression of a policy, with what it is for.
+// A Part is one expression of a policy with its use.
 type Part struct {
 	Expr
 	Use   Use
 	Name  string // of a match condition or a variable, the key of an audit annotation
 	Index int    // in the list of the policy that has the expression
 
-	Locals string // the names that it may use beside those that all may use, joined by commas
+	Locals string // the additional names that it may use, joined by commas
 }
 
 // Expressions returns all expressions of p that are not empty, in the server's order.
@@ -61,7 +61,7 @@ func (p *Policy) Expressions() iter.Seq[Part] {
 				Part{x.MessageExpr, UseMessageExpression, "", i, x.Locals()})
 		}
 		for i, x := range p.AuditAnnotations {
-			all = append(all, Part{Expr: x.ValueExpr, Use: UseAuditAnnotation, Name: x.Key, Index: i})
+			all = append(all, Part{Expr: x.Expr, Use: UseAuditAnnotation, Name: x.Name, Index: i})
 		}
 		for i, x := range p.Mutations {
 			all = append(all, Part{Expr: x.ForEach.Expr, Use: UseForEach, Name: x.Name, Index: i},

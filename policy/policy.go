@@ -1,9 +1,9 @@
-// Package policy is the one representation of admission policies and bindings.
+// Package policy represents admission policies, bindings and libraries, whatever their API version.
 //
-// ValidatingAdmissionPolicy and MutatingAdmissionPolicy with their bindings, in every API version, become
-// [Policy] and [Binding] at the edge (convert.go); the rules that the API server applies when such an object
-// is written are in validate.go. Nothing behind this package knows an API version. The package knows no CEL
-// and no client.
+// ValidatingAdmissionPolicy and MutatingAdmissionPolicy with their bindings, in every API version, are converted to
+// [Policy] and [Binding] (convert.go) and validated by the rules that the API server applies when such an object is
+// written (validate.go). Packages that use this one do not know API versions. The package does not depend on CEL or a
+// client.
 package policy
 
 import (
@@ -24,7 +24,7 @@ import (
 // A Kind is one of the kinds of policy.
 type Kind string
 
-// The kinds of policy: the two of admissionregistration.k8s.io, and the one of the dialect, which mutates, validates or
+// Kinds of policy: the two of admissionregistration.k8s.io, and the one of the dialect, which mutates, validates or
 // does both.
 const (
 	Validating Kind = "ValidatingAdmissionPolicy"
@@ -35,7 +35,7 @@ const (
 // A Phase is one of the two parts of admission.
 type Phase string
 
-// The phases, in their order.
+// Phases, in their order.
 const (
 	PhaseMutation   Phase = "mutation"
 	PhaseValidation Phase = "validation"
@@ -49,7 +49,7 @@ func (ph Phase) ReleasedKind() Kind {
 	return Validating
 }
 
-// A Set holds the policies and bindings that are in force together. The order carries no meaning: the engine
+// A Set holds the policies, bindings and libraries that are in force together. Their order does not matter: the engine
 // sorts by name.
 type Set struct {
 	Policies  []*Policy
@@ -97,7 +97,7 @@ type DuplicateError struct {
 	First    Position
 }
 
-// Error says where the two are, as far as that is known.
+// Error returns both positions, as far as they are known.
 func (e *DuplicateError) Error() string {
 	message := e.Ref.String() + " is given twice"
 	if place := e.Position.String(); place != "" {
@@ -109,7 +109,7 @@ func (e *DuplicateError) Error() string {
 	return message
 }
 
-// MarkStored says of new policies and bindings that a cluster holds them: see [Policy.Stored].
+// MarkStored marks new policies and bindings as stored in a cluster: see [Policy.Stored].
 func (s *Set) MarkStored() {
 	for _, p := range s.Policies {
 		p.Stored = true
@@ -122,7 +122,7 @@ func (s *Set) MarkStored() {
 	}
 }
 
-// MarkStatic says of new policies and bindings that they are in files that the API server reads: see [Policy.Static].
+// MarkStatic marks new policies and bindings as read from files of the API server: see [Policy.Static].
 func (s *Set) MarkStatic() {
 	for _, p := range s.Policies {
 		p.Static = true
@@ -181,7 +181,7 @@ func (s *Set) EachBinding() iter.Seq[*Binding] {
 	}
 }
 
-// A Policy is a policy of one of the kinds after the server's defaults. It is not changed after it was made.
+// A Policy is a policy of one of the kinds after the server's defaults. It is immutable.
 type Policy struct {
 	Kind       Kind
 	APIVersion string // as written, such as "admissionregistration.k8s.io/v1"
@@ -189,70 +189,79 @@ type Policy struct {
 	Metadata   metav1.ObjectMeta // as written
 	Position   Position
 
-	// Stored says that a cluster holds the policy: it is not judged as one that is about to be written.
+	// Stored means that a cluster has stored the policy: the rules for new policies do not apply.
 	Stored bool
 
-	// Static says that the policy is in a file that the API server reads, and not in the cluster: see [ValidateStatic].
-	// Static policies are asked before all others, about writes of policies and bindings too, and only static bindings
-	// put them in force.
+	// Static means that the policy is in a file that the API server reads, not in the cluster: see [ValidateStatic].
+	// Static policies are evaluated before all others, also for writes of policies and bindings, and only static
+	// bindings put them in force.
 	Static bool
 
 	FailurePolicy    FailurePolicy
-	ParamKind        *ParamKind // nil: the policy takes no params
+	ParamKind        *ParamKind // nil: without params
 	MatchConstraints *MatchResources
 	MatchConditions  []NamedExpr
 	Variables        []NamedExpr
 
-	Validations      []Validation      // not Mutating
-	AuditAnnotations []AuditAnnotation // not Mutating
+	Validations      []Validation // not Mutating
+	AuditAnnotations []NamedExpr  // by key; not Mutating
 
 	Mutations    []Mutation         // not Validating
 	Reinvocation ReinvocationPolicy // not Validating
 
-	// Admission only.
+	// For Kind Admission only.
 	After  []string // the mutating policies that it runs after
 	Before []string // those that it runs before
-	// TypeChecking says what becomes of mutations that are wrong by the types of the matched kinds when the policy is
-	// written; empty: Enforce, in the dialect.
+	// TypeChecking defines how type errors in mutations and scopes are handled when the policy is written; empty:
+	// Enforce, in the dialect.
 	TypeChecking string
 
-	// Lost says what becomes of a request in which a mutation no longer holds at the end; empty: as IgnoreLost.
+	// Lost defines how a request is handled in which a mutation no longer holds at the end; empty: as IgnoreLost.
 	Lost string
 
-	// Bindable says what may bind the policy: BindableCluster, BindableNamespaces; nil: BindableCluster.
+	// Bindable lists the bindings that may name the policy: BindableCluster, BindableNamespaces; nil: BindableCluster.
 	Bindable []string
 
-	// DefaultParams are the params where there is no other, with ParamMerge [MergeParams] also what params are merged
-	// into; nil: none.
+	// DefaultParams are the params if the binding does not select any; with ParamMerge [MergeParams], selected params
+	// are merged into them; nil: none.
 	DefaultParams map[string]any
 	ParamMerge    string
 
-	Singleton *Binding // that the policy stands for, of its own name: it is in force without any other; nil: it is not
+	Singleton *Binding // the binding, of the same name, that a singleton policy stands for; else nil
 
-	Combine string // how many bindings a request has to satisfy; empty: All
+	// Abstract says that the policy has no resource rules: each binding has its own. [Set.Link] gives it those of all
+	// its bindings.
+	Abstract bool
 
-	Templates           []string // what rules are also for: TemplatesOfPods
+	Combine string // CombineAny, or CombineAll; empty: CombineAll
+
+	Templates           []string // additional subjects of rules: TemplatesOfPods
 	TemplateEnforcement Action   // the strongest action about a template; without Templates empty
 
-	MaxPasses int // how often mutations may run in one request; 0: twice, as all others
+	MaxPasses int // passes of mutations in one request; 0: DefaultPasses
 
-	Imports []string // libraries, by their names
-	linked  *linked  // with them; nil: [Linker] has not seen the policy
+	Imports []string // libraries, by name
+	linked  *linked  // their linked form; nil: before [Set.Link]
 
 	templated   bool // TemplateEnforcement was written
-	acts        bool // actions were written, which only singleton policies have
-	emptyPasses bool // MaxPasses was written, as 0, which only the write-time rules tell from none
+	acts        bool // actions were written, which only singleton policies may have
+	emptyPasses bool // MaxPasses was written as 0, which the write-time rules refuse
 
-	places Places
+	place func(path string) Locator
 }
 
-// DefaultPasses is how often mutations run in one request at most, if the policy does not say otherwise.
+// EnforcesTypes reports whether a policy with type errors in mutations or scopes is refused.
+func (p *Policy) EnforcesTypes() bool {
+	return p.Kind == Admission && (p.TypeChecking == "" || p.TypeChecking == EnforceTypes)
+}
+
+// DefaultPasses is the maximum number of passes of a policy's mutations in one request if its MaxPasses is 0.
 const DefaultPasses = 2
 
-// Passes returns how often the mutations of p may run in one request.
+// Passes returns the maximum number of passes of p's mutations in one request.
 func (p *Policy) Passes() int { return cmp.Or(p.MaxPasses, DefaultPasses) }
 
-// ActsIn reports whether the policy has a say in a phase.
+// ActsIn reports whether the policy takes part in a phase.
 func (p *Policy) ActsIn(phase Phase) bool {
 	switch p.Kind {
 	case Mutating:
@@ -266,7 +275,7 @@ func (p *Policy) ActsIn(phase Phase) bool {
 	return p.Validates() || p.ChecksMutations()
 }
 
-// ChecksMutations reports that, once all mutations are made, the policy looks at whether its own still hold.
+// ChecksMutations reports whether the policy checks, after all mutations, that its own mutations still hold.
 func (p *Policy) ChecksMutations() bool {
 	return (p.Lost == DenyLost || p.Lost == WarnOfLost) &&
 		slices.ContainsFunc(p.Mutations, func(m Mutation) bool { return !m.Overwritable })
@@ -275,12 +284,12 @@ func (p *Policy) ChecksMutations() bool {
 // Mutates reports whether the policy changes objects.
 func (p *Policy) Mutates() bool { return p.ActsIn(PhaseMutation) }
 
-// Validates reports whether the policy judges objects, by more than whether its mutations hold.
+// Validates reports whether the policy validates objects, apart from checking its own mutations.
 func (p *Policy) Validates() bool {
 	return p.Kind == Validating || p.Kind == Admission && (len(p.Validations) > 0 || len(p.AuditAnnotations) > 0)
 }
 
-// WithoutMutations returns the policy without its mutations: itself if it has none, and nil if it has nothing else.
+// WithoutMutations returns the policy without its mutations: the same policy if it has none, nil if nothing remains.
 func (p *Policy) WithoutMutations() *Policy {
 	switch {
 	case !p.Mutates():
@@ -294,12 +303,12 @@ func (p *Policy) WithoutMutations() *Policy {
 	return &judges
 }
 
-// Reinvokes reports whether mutation i may be made a second time.
+// Reinvokes reports whether mutation i may run a second time.
 func (p *Policy) Reinvokes(i int) bool {
 	return cmp.Or(p.Mutations[i].Reinvocation, p.Reinvocation) == IfNeeded
 }
 
-// MayReinvoke reports whether any mutation may be made a second time.
+// MayReinvoke reports whether any mutation may run a second time.
 func (p *Policy) MayReinvoke() bool {
 	for i := range p.Mutations {
 		if p.Reinvokes(i) {
@@ -311,15 +320,15 @@ func (p *Policy) MayReinvoke() bool {
 
 // A Binding puts a policy in force.
 type Binding struct {
-	Kind       Kind   // of the policies that policyName may name
-	Namespace  string // of a NamespacedBinding, whose Name begins with it; empty: of the cluster
+	Kind       Kind   // of the policies that policyName names
+	Namespace  string // of a NamespacedAdmissionPolicyBinding, whose Name includes it; empty: cluster-scoped
 	APIVersion string
 	Name       string
 	Metadata   metav1.ObjectMeta // as written
 	Position   Position
 
-	Stored bool // as [Policy.Stored]
-	Static bool // as [Policy.Static]
+	Stored bool // see [Policy.Stored]
+	Static bool // see [Policy.Static]
 
 	PolicyName     string
 	ParamRef       *ParamRef       // nil: none
@@ -329,12 +338,12 @@ type Binding struct {
 	MutationActions []Action     // Admission only; nil: Apply
 	Policies        []Ref        // Admission only, in place of PolicyName: all of them or none
 	Visibility      Visibility   // Admission only
-	Enforcement     *Enforcement // Admission only; nil: Actions are for everything
+	Enforcement     *Enforcement // Admission only; nil: Actions apply to everything
 
-	places Places
+	place func(path string) Locator
 }
 
-// DryRun reports that what mutations make of an object is told and not kept.
+// DryRun reports whether the results of mutations are only reported, not applied.
 func (b *Binding) DryRun() bool {
 	return len(b.MutationActions) > 0 && !slices.Contains(b.MutationActions, Apply)
 }
@@ -345,17 +354,17 @@ func (b *Binding) Names(ref Ref) bool { return slices.Contains(b.PolicyRefs(), r
 // Binds reports whether the binding puts p in force.
 func (b *Binding) Binds(p *Policy) bool { return b.Names(p.Ref()) }
 
-// An Expr is one CEL expression with the place that it was read from.
+// An Expr is a CEL expression with the position from which it was read.
 type Expr struct {
 	Src   string // as written, not trimmed
 	Field string // the server's field path, such as "spec.validations[0].expression"
 	Place Locator
 
-	inlined    *inline.Text  // what stands for Src with the libraries that it names put in; nil: it names none
-	unresolved *inline.Error // what of a library it names that is not there
+	inlined    *inline.Text  // Src with the parts of libraries inlined; nil: it does not use any
+	unresolved *inline.Error // the error about a missing part of a library
 }
 
-// Code returns what is to be compiled: Src, or what stands for it with the libraries that it names put in.
+// Code returns the text to compile: Src, with the parts of libraries that it names inlined.
 func (e Expr) Code() string {
 	if e.inlined != nil {
 		return e.inlined.Code
@@ -363,10 +372,10 @@ func (e Expr) Code() string {
 	return e.Src
 }
 
-// InlinedText says what of Src the bytes of Code are, or stand for; nil if Code is Src.
+// InlinedText maps the bytes of Code to those of Src; nil if Code is Src.
 func (e Expr) InlinedText() *inline.Text { return e.inlined }
 
-// IsZero reports that no expression was given.
+// IsZero reports whether the expression is absent.
 func (e Expr) IsZero() bool { return e.Src == "" }
 
 // A Locator finds places inside one scalar value of a source file.
@@ -375,7 +384,7 @@ type Locator interface {
 	Locate(offset int) Position
 }
 
-// Locate returns the place of the byte at offset of e.Src; the zero Position if it is not known.
+// Locate returns the position of the byte at offset of e.Src; the zero Position if it is not known.
 func (e Expr) Locate(offset int) Position {
 	if e.Place == nil {
 		return Position{}
@@ -383,8 +392,7 @@ func (e Expr) Locate(offset int) Position {
 	return e.Place.Locate(offset)
 }
 
-// TrimValue removes from a message about e, as [field.Error.ErrorBody] makes it, that the value is invalid and the
-// value.
+// TrimValue removes the prefix with the invalid value from a message about e that field.Error.ErrorBody made.
 func (e Expr) TrimValue(message string) string {
 	if e.IsZero() {
 		return message
@@ -398,11 +406,11 @@ func (e Expr) TrimValue(message string) string {
 	return message
 }
 
-// A NamedExpr is a match condition or a variable.
+// A NamedExpr is a match condition, a variable or an audit annotation.
 type NamedExpr struct {
 	Name    string
 	Expr    Expr
-	Library string // that has the variable, which Name says, too; empty: the policy itself
+	Library string // that declares the variable, and is part of Name; empty: the policy itself
 }
 
 // A Validation is one rule of a policy.
@@ -412,90 +420,84 @@ type Validation struct {
 	MessageExpr Expr // zero: none
 	Reason      metav1.StatusReason
 
-	// What only the dialect has.
+	// For policies of the dialect.
 	Name           string        // in violations and metrics; empty: none
-	Scope          Expr          // the path of the values that the rule is for; zero: the object
+	Scope          Expr          // the path of the values that the rule applies to; zero: the object
 	Code           int32         // of a denial; 0: that of the reason
-	Guard          bool          // it is evaluated before others, which are left out if it fails
-	Level          int           // bindings of a lower level leave it out; 0: none does
+	Guard          bool          // it is evaluated before the others, which are skipped if it fails
+	Level          int           // bindings of a lower level skip it; 0: none
 	MaxEnforcement Action        // the strongest action of bindings; empty: Deny
 	FailurePolicy  FailurePolicy // empty: that of the policy
 
 	within *scope.Scope
 
-	emptyCode, emptyLevel bool // as emptyReason
-	emptyReason           bool // the reason was written, as "", which only the write-time rules tell from none
+	emptyCode, emptyLevel bool // like emptyReason
+	emptyReason           bool // the reason was written as "", which the write-time rules refuse
 }
 
-// An AuditAnnotation is one annotation of a policy.
-type AuditAnnotation struct {
-	Key       string
-	ValueExpr Expr
-}
-
-// A Mutation is one change that a policy makes.
+// A Mutation is one mutation of a policy.
 type Mutation struct {
 	PatchType PatchType
-	Expr      Expr // of the member that PatchType names
+	Expr      Expr // of the member for PatchType
 
-	// What only the dialect has.
+	// For policies of the dialect.
 	Name         string // in messages; empty: none
 	Scope        Expr   // the path of the values that it changes; zero: the object
 	within       *scope.Scope
-	ForEach      NamedExpr           // a list, and what its items are called; zero: the mutation is made once
-	Condition    Expr                // zero: the mutation is always made
+	ForEach      NamedExpr           // a list and the name of its items; zero: the mutation is applied once
+	Condition    Expr                // zero: none
 	Message      string              // in place of the text of an error, and of a denial
-	MessageExpr  Expr                // as Message, which is for its errors; zero: none
+	MessageExpr  Expr                // like Message; zero: none
 	Reason       metav1.StatusReason // of errors and denials; empty: Invalid
 	Reinvocation ReinvocationPolicy  // empty: that of the policy
-	Overwritable bool                // nothing needs to hold of it once all mutations of a request are made
-	AtEnd        Expr                // what must be true of the object then; zero: see Exact
+	Overwritable bool                // the mutation need not hold in the final object
+	AtEnd        Expr                // a condition for the final object; zero: see IsExact
 
-	// What only the write-time rules need to know of the two members.
-	absent      bool   // the member that PatchType names was not written
-	emptyReason bool   // as of a Validation
-	check       any    // what stands in the place of Overwritable and AtEnd
+	// For the write-time rules about the two members.
+	absent      bool   // the member for PatchType was not written
+	emptyReason bool   // like that of a Validation
+	check       any    // the value written for Overwritable and AtEnd
 	extra       bool   // the other member was written
-	other       string // which that is, if it is none of the released ones
+	other       string // its name, if native mutations do not have it
 }
 
-// What becomes of mistakes in types.
+// The values of Policy.TypeChecking: how type errors in mutations and scopes are handled when a policy is written.
 const (
 	EnforceTypes = "Enforce"
 	WarnOfTypes  = "Warn"
 	IgnoreTypes  = "Off"
 )
 
-// What becomes of a request in which a mutation no longer holds.
+// The values of Policy.Lost: how a request is handled in which a mutation no longer holds.
 const (
 	DenyLost   = "Fail"
 	WarnOfLost = "Warn"
 	IgnoreLost = "Skip"
 )
 
-// RunsOnce reports that the mutation is made once, and not for each of some values.
+// RunsOnce reports whether the mutation is made once, not for each value of a scope or list.
 func (m *Mutation) RunsOnce() bool { return m.Scope.IsZero() && m.ForEach == (NamedExpr{}) }
 
-// IsExact reports that the mutation, made once more when all mutations of a request are made, is to change nothing.
+// IsExact reports whether the mutation, repeated after all mutations of a request, must not change the object.
 func (m *Mutation) IsExact() bool { return !m.Overwritable && m.AtEnd.IsZero() }
 
-// What becomes of default params where there are others.
+// The values of Policy.ParamMerge: whether params replace the default params or are merged into them.
 const (
 	ReplaceParams = "Replace" // what an empty paramMerge means, too
 	MergeParams   = "Merge"
 )
 
-// A PatchType says how a mutation's result is applied.
+// A PatchType defines how the result of a mutation is applied.
 type PatchType = admissionv1.PatchType
 
 // The patch types.
 const (
 	ApplyConfiguration PatchType = "ApplyConfiguration"
 	JSONPatch          PatchType = "JSONPatch"
-	JSONMergePatch     PatchType = "JSONMergePatch" // of the dialect alone
+	JSONMergePatch     PatchType = "JSONMergePatch" // dialect only
 )
 
-// A FailurePolicy says what an error in a policy means for the request.
+// A FailurePolicy defines the effect of an error in a policy on the request.
 type FailurePolicy = admissionv1.FailurePolicyType
 
 // The failure policies.
@@ -504,7 +506,7 @@ const (
 	Ignore FailurePolicy = "Ignore"
 )
 
-// A ReinvocationPolicy says whether a mutating policy may run a second time.
+// A ReinvocationPolicy defines whether a mutating policy may run a second time.
 type ReinvocationPolicy = admissionv1.ReinvocationPolicyType
 
 // The reinvocation policies.
@@ -513,22 +515,19 @@ const (
 	IfNeeded ReinvocationPolicy = "IfNeeded"
 )
 
-// An Action is what a binding does with a failed validation.
+// An Action is the effect of a failed validation by a binding.
 type Action = admissionv1.ValidationAction
 
-// The validation actions.
+// Validation actions.
 const (
 	Deny  Action = "Deny"
 	Warn  Action = "Warn"
 	Audit Action = "Audit"
-	Apply Action = "Apply" // of mutations alone
+	Apply Action = "Apply" // mutations only
 )
 
 // A ParamKind names the kind of a policy's params.
-type ParamKind struct {
-	APIVersion string
-	Kind       string
-}
+type ParamKind = admissionv1.ParamKind
 
 // A ParamRef selects the params of a binding.
 type ParamRef struct {
@@ -538,7 +537,7 @@ type ParamRef struct {
 	NotFoundAction NotFoundAction
 }
 
-// A NotFoundAction says what a binding does when its ParamRef selects nothing.
+// A NotFoundAction defines the effect of a binding whose ParamRef selects nothing.
 type NotFoundAction = admissionv1.ParameterNotFoundActionType
 
 // The parameterNotFoundActions.
@@ -546,10 +545,10 @@ const (
 	NotFoundAllow NotFoundAction = "Allow"
 	NotFoundDeny  NotFoundAction = "Deny"
 
-	NotFoundDefault NotFoundAction = "Default" // of the dialect alone: the default params of the policy
+	NotFoundDefault NotFoundAction = "Default" // dialect only: use the default params of the policy
 )
 
-// MatchResources says which requests a policy or binding is for.
+// MatchResources selects the requests that a policy or binding matches.
 type MatchResources struct {
 	NamespaceSelector *metav1.LabelSelector
 	ObjectSelector    *metav1.LabelSelector
@@ -557,18 +556,18 @@ type MatchResources struct {
 	ExcludeRules      []Rule
 	MatchPolicy       MatchPolicy
 
-	// What only the dialect has.
-	Namespaces, ExcludeNamespaces   []string // patterns, in which * stands for any text
+	// For policies of the dialect.
+	Namespaces, ExcludeNamespaces   []string // patterns, in which * matches any text
 	Subjects, ExcludeSubjects       []Subject
 	Permissions, ExcludePermissions []Permission
 }
 
-// DependsOnUser reports that who makes a request decides whether it matches.
+// DependsOnUser reports whether the match depends on the user of the request.
 func (m *MatchResources) DependsOnUser() bool {
 	return m != nil && len(m.Subjects)+len(m.ExcludeSubjects) > 0
 }
 
-// DependsOnPermissions reports that what a user may do decides whether a request matches.
+// DependsOnPermissions reports whether the match depends on permissions of the user.
 func (m *MatchResources) DependsOnPermissions() bool {
 	return m != nil && len(m.Permissions)+len(m.ExcludePermissions) > 0
 }
@@ -583,7 +582,7 @@ const (
 	AccountSubject = "ServiceAccount"
 )
 
-// Username is the name by which a user or a ServiceAccount makes requests; empty for a group.
+// Username returns the user name of a user or a ServiceAccount; empty for a group.
 func (s Subject) Username() string {
 	switch s.Kind {
 	case UserSubject:
@@ -594,7 +593,7 @@ func (s Subject) Username() string {
 	return ""
 }
 
-// String is the subject in words.
+// String returns the subject in words.
 func (s Subject) String() string {
 	if s.Kind == AccountSubject {
 		return s.Kind + " " + s.Namespace + "/" + s.Name
@@ -602,10 +601,10 @@ func (s Subject) String() string {
 	return s.Kind + " " + s.Name
 }
 
-// A Permission is what a user may do.
+// A Permission is a right of a user in terms of RBAC.
 type Permission struct{ Verb, APIGroup, Resource, Namespace, Name string }
 
-// String is the permission in words.
+// String returns the permission in words.
 func (p Permission) String() string {
 	text := p.Verb + " " + p.Resource
 	if p.APIGroup != "" {
@@ -638,6 +637,6 @@ type Rule struct {
 	Resources     []string
 	Scope         string // "*", "Cluster" or "Namespaced"
 
-	// Kinds are those of the objects, in the dialect alone, with "*" for Resources; nil: of any kind.
+	// Kinds are kinds of objects, in the dialect only, with "*" for Resources; nil: all.
 	Kinds []string
 }

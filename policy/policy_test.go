@@ -36,9 +36,13 @@ func object(t testing.TB, text string) map[string]any {
 	return obj
 }
 
-func mustPolicy(t testing.TB, text string, places policy.Places) *policy.Policy {
+func mustPolicy(t testing.TB, text string, places rows) *policy.Policy {
 	t.Helper()
-	p, b, err := policy.FromObject(object(t, text), places)
+	var place func(string) policy.Locator
+	if places != nil {
+		place = places.Place
+	}
+	p, b, err := policy.FromObject(object(t, text), place)
 	if err != nil || p == nil || b != nil {
 		t.Fatal(p, b, err)
 	}
@@ -179,8 +183,8 @@ func TestFromObject(t *testing.T) {
 					},
 					{Expr: policy.Expr{Src: "e", Field: "spec.validations[1].expression"}},
 				},
-				AuditAnnotations: []policy.AuditAnnotation{
-					{Key: "f", ValueExpr: policy.Expr{Src: "g", Field: "spec.auditAnnotations[0].valueExpression"}}},
+				AuditAnnotations: []policy.NamedExpr{
+					{Name: "f", Expr: policy.Expr{Src: "g", Field: "spec.auditAnnotations[0].valueExpression"}}},
 			},
 		},
 		"mutating": {
@@ -313,7 +317,7 @@ spec:
 		"": 1, `metadata.labels["a.b/c"]`: 4, "spec.failurepolicy": 6,
 		"spec.validations[0].reason": 8, "spec.validations[1]": 9, "spec.validations[2]": 10,
 		"spec.matchConstraints": 11,
-	})
+	}.Place)
 	var failed *policy.DecodeError
 	if !errors.As(err, &failed) {
 		t.Fatalf("%T %v", err, err)

@@ -12,7 +12,7 @@ type Position struct {
 	Column int
 }
 
-// IsValid reports that the line is known.
+// IsValid reports whether the line is known.
 func (p Position) IsValid() bool { return p.Line > 0 }
 
 // String returns "file:line:column" without the parts that are not known.

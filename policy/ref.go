@@ -9,24 +9,24 @@ import (
 	"github.com/celgate/celgate/internal/tree"
 )
 
-// A Ref names a policy, a binding or a library: a cluster has one object of a kind and name, and the files of its API
-// server have another.
+// A Ref identifies a policy, a binding or a library. A cluster may have one object of a kind and name, and the static
+// files of its API server another one.
 type Ref struct {
 	Kind   string // of the object, such as "ValidatingAdmissionPolicyBinding"
 	Name   string
 	Static bool // see [Policy.Static]
 }
 
-// String returns the kind and the name, as messages have them.
+// String returns the kind and the name, as in messages.
 func (r Ref) String() string { return r.Kind + " " + r.Name }
 
-// Compare orders by kind, then by name; the static one is the first of two.
+// Compare orders by kind, then by name; a static object comes first.
 func (r Ref) Compare(other Ref) int {
 	return cmp.Or(strings.Compare(r.Kind, other.Kind), strings.Compare(r.Name, other.Name),
 		StaticFirst(r.Static, other.Static))
 }
 
-// StaticFirst compares what is static with what is not: the API server asks static policies first.
+// StaticFirst orders static policies before others, as the API server does.
 func StaticFirst(a, b bool) int {
 	switch {
 	case a == b:
@@ -37,13 +37,13 @@ func StaticFirst(a, b bool) int {
 	return 1
 }
 
-// bindingSuffix is what the kinds of bindings have behind the kind of the policies that they bind.
+// bindingSuffix is the difference between the kinds of bindings and the kinds of their policies.
 const bindingSuffix = "Binding"
 
 // Binding returns the kind of the bindings of policies of kind k.
 func (k Kind) Binding() string { return string(k) + bindingSuffix }
 
-// RefOf names the policy or binding that an object is.
+// RefOf returns the reference of an object that is a policy or binding.
 func RefOf(object map[string]any) Ref {
 	o := tree.Object(object)
 	if o.Text("kind") == NamespacedBinding {
@@ -52,10 +52,10 @@ func RefOf(object map[string]any) Ref {
 	return Ref{Kind: o.Text("kind"), Name: o.Name()}
 }
 
-// Ref names the policy of kind k with a name.
+// Ref returns the reference of a policy of kind k.
 func (k Kind) Ref(name string) Ref { return Ref{Kind: string(k), Name: name} }
 
-// KindOf returns the kind of policy that objects of a kind are or bind, and whether they bind it.
+// KindOf returns the policy kind of a kind of policies or bindings, and whether it is that of bindings.
 func KindOf(kind string) (k Kind, binds bool) {
 	if kind == NamespacedBinding {
 		return Admission, true
@@ -64,10 +64,10 @@ func KindOf(kind string) (k Kind, binds bool) {
 	return Kind(name), binds
 }
 
-// Ref names the policy.
+// Ref returns the reference of the policy.
 func (p *Policy) Ref() Ref { return Ref{string(p.Kind), p.Name, p.Static} }
 
-// Ref names the binding.
+// Ref returns the reference of the binding.
 func (b *Binding) Ref() Ref {
 	if b.Namespace != "" {
 		return Ref{Kind: NamespacedBinding, Name: b.Name, Static: b.Static}
@@ -75,7 +75,7 @@ func (b *Binding) Ref() Ref {
 	return Ref{Kind: b.Kind.Binding(), Name: b.Name, Static: b.Static}
 }
 
-// BindingRef names the binding of policies of kind k that has a name in messages.
+// BindingRef returns the reference of a binding of policies of kind k, given its name in messages.
 func (k Kind) BindingRef(name string) Ref {
 	if k == Admission && strings.Contains(name, "/") {
 		return Ref{Kind: NamespacedBinding, Name: name}
@@ -83,10 +83,10 @@ func (k Kind) BindingRef(name string) Ref {
 	return Ref{Kind: k.Binding(), Name: name}
 }
 
-// PolicyRef names the policy that b binds; with several the first.
+// PolicyRef returns the policy that b binds; the first if there are several.
 func (b *Binding) PolicyRef() Ref { return b.PolicyRefs()[0] }
 
-// PolicyRefs name the policies that b binds, at least one.
+// PolicyRefs returns the policies that b binds, at least one.
 func (b *Binding) PolicyRefs() []Ref {
 	if len(b.Policies) > 0 {
 		return b.Policies
@@ -94,7 +94,7 @@ func (b *Binding) PolicyRefs() []Ref {
 	return []Ref{{string(b.Kind), b.PolicyName, b.Static}}
 }
 
-// PolicyPath is the field that names the policy of index i in [Binding.PolicyRefs].
+// PolicyPath returns the field that names policy i of [Binding.PolicyRefs].
 func (b *Binding) PolicyPath(i int) *field.Path {
 	if len(b.Policies) == 0 {
 		return field.NewPath("spec", "policyName")

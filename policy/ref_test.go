@@ -47,7 +47,7 @@ func TestExpressions(t *testing.T) {
 		Validations: []Validation{
 			{Expr: x("validation"), MessageExpr: x("message")}, {Expr: x("second")},
 		},
-		AuditAnnotations: []AuditAnnotation{{"key", x("annotation")}},
+		AuditAnnotations: []NamedExpr{{Name: "key", Expr: x("annotation")}},
 		Mutations:        []Mutation{{PatchType: ApplyConfiguration, Expr: x("apply")}, {PatchType: JSONPatch, Expr: x("patch")}},
 	}
 	want := []Part{

@@ -6,10 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ValidateStatic returns what the server finds wrong with p in a file of static policies: what it finds wrong with
-// every policy, then what only files may not have
-// (pkg/admission/plugin/policy/manifest/loader/{validating,mutating}_loader.go v1.37.2 and
-// apiserver pkg/admission/plugin/policy/manifest/loader/loader.go v0.37.2).
+// ValidateStatic returns the server's errors about p in a file of static policies: those about any policy, then those
+// about static ones (pkg/admission/plugin/policy/manifest/loader/{validating,mutating}_loader.go v1.37.2 and apiserver
+// pkg/admission/plugin/policy/manifest/loader/loader.go v0.37.2).
 func ValidateStatic(p *Policy, compile func(Part) *field.Error) field.ErrorList {
 	v := validator{compile: compile, static: true}
 	v.policy(p, nil)
@@ -23,8 +22,8 @@ func ValidateStatic(p *Policy, compile func(Part) *field.Error) field.ErrorList 
 	return errs
 }
 
-// ValidateStaticBinding returns what the server finds wrong with b in a file of static policies; see [ValidateStatic].
-// That its policy is in the files too is a rule about all of them.
+// ValidateStaticBinding returns the server's errors about b in a file of static policies; see [ValidateStatic]. It does
+// not check that the files contain the policy, which is a rule about all files.
 func ValidateStaticBinding(b *Binding) field.ErrorList {
 	v := &validator{static: true}
 	v.binding(b)
@@ -52,7 +51,7 @@ var notStatic = field.Forbidden(field.NewPath("kind"), "API servers read only Va
 	"MutatingAdmissionPolicies and their bindings from files")
 
 func validateStaticName(name string) field.ErrorList {
-	if name == "" || strings.HasSuffix(name, reservedSuffix) { // a missing name is said by the rules for metadata
+	if name == "" || strings.HasSuffix(name, reservedSuffix) { // the rules for metadata report a missing name
 		return nil
 	}
 	return field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), name, `must end with "`+reservedSuffix+`"`)}

@@ -12,16 +12,15 @@ import (
 // too.
 const TemplatesOfPods = "pods"
 
-// JudgesTemplates reports that the policy also judges the templates of Pods in workloads.
+// JudgesTemplates reports whether the policy also validates the Pod templates of workloads.
 func (p *Policy) JudgesTemplates() bool { return len(p.Templates) > 0 && p.Validates() }
 
-// TemplateActions returns what a binding of the policy does about a template where it would do actions about a Pod.
+// TemplateActions returns the actions for a Pod template if the actions for a Pod are the given ones.
 func (p *Policy) TemplateActions(actions []Action) []Action {
 	return capActions(actions, p.TemplateEnforcement)
 }
 
-// Rules returns the resource rules of the requests that the policy is for: those that it has, and those for workloads
-// whose templates of Pods it judges.
+// Rules returns the resource rules of the policy, with those of the workloads whose Pod templates it validates.
 func (p *Policy) Rules() []Rule {
 	if p.MatchConstraints == nil {
 		return nil
@@ -33,11 +32,11 @@ func (p *Policy) Rules() []Rule {
 	return slices.Concat(own, templateRules(own, scope.Templates))
 }
 
-// Templates returns the match resources of workloads that correspond to m, which are about Pods: with the workloads'
-// resources in place of that of Pods. False says that m is for no Pods.
+// Templates converts match resources for Pods to those for workloads, with the workloads' resources in place of Pods.
+// It returns false if m does not match Pods.
 func (m *MatchResources) Templates() (*MatchResources, bool) { return m.templatesIn(scope.Templates) }
 
-// TemplatesAt is as Templates for workloads that have the template at a path alone.
+// TemplatesAt is like Templates for workloads with the template at one path.
 func (m *MatchResources) TemplatesAt(path string) (*MatchResources, bool) {
 	return m.templatesIn(slices.DeleteFunc(slices.Clone(scope.Templates), func(t scope.Template) bool {
 		return t.Path != path
@@ -54,7 +53,7 @@ func (m *MatchResources) templatesIn(templates []scope.Template) (*MatchResource
 	return &of, len(of.ResourceRules) > 0 || len(m.ResourceRules) == 0
 }
 
-// templateRules are rules for workloads with the templates, made of those for Pods.
+// templateRules converts rules for Pods to rules for workloads with the templates.
 func templateRules(rules []Rule, templates []scope.Template) (all []Rule) {
 	for _, r := range rules {
 		if !r.coversPods() {
@@ -80,7 +79,7 @@ func templateRules(rules []Rule, templates []scope.Template) (all []Rule) {
 	return all
 }
 
-// coversPods reports that a rule is for Pods whatever their names are.
+// coversPods reports whether a rule matches Pods regardless of their names.
 func (r Rule) coversPods() bool {
 	has := func(list []string, names ...string) bool {
 		return slices.ContainsFunc(list, func(s string) bool { return slices.Contains(names, s) })
@@ -89,7 +88,7 @@ func (r Rule) coversPods() bool {
 		has(r.Resources, "pods", "*", "*/*") && (len(r.Kinds) == 0 || slices.Contains(r.Kinds, "Pod")) && r.Scope != "Cluster"
 }
 
-// templates checks what a policy says of templates of Pods.
+// templates checks the members about Pod templates.
 func (v *validator) templates(p *Policy, spec *field.Path) {
 	path := spec.Child("templates")
 	for i, of := range p.Templates {
@@ -110,9 +109,9 @@ func (v *validator) templates(p *Policy, spec *field.Path) {
 	if !p.Validates() {
 		v.add(field.Forbidden(path, "the policy has no validations"))
 	}
-	if m := p.MatchConstraints; m != nil {
+	if m := p.Source().MatchConstraints; m != nil {
 		if _, ok := m.Templates(); !ok {
-			v.add(field.Invalid(path, p.Templates, "matchConstraints are for no Pods, or for some by their names"))
+			v.add(field.Invalid(path, p.Templates, "matchConstraints do not match Pods, or only some by name"))
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
-// goTypes knows the kinds of Go types, whose values from a typed client do not say it themselves.
+// goTypes has the kinds of Go types, whose values from a typed client do not contain them.
 var goTypes = func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -23,9 +23,9 @@ var goTypes = func() *runtime.Scheme {
 	return s
 }()
 
-// NewSet makes a set of policies and bindings as Go programs hold them: values of the types of
-// k8s.io/api/admissionregistration in v1, v1beta1 and v1alpha1, unstructured objects, and lists of either. They are
-// read as [FromObject] reads them, and are not kept. Two of one kind and name are a [*DuplicateError].
+// NewSet makes a set from Go values: the types of k8s.io/api/admissionregistration in v1, v1beta1 and v1alpha1,
+// unstructured objects, and lists of either. They are read as by [FromObject], and not retained. Two objects of one
+// kind and name are a [*DuplicateError].
 func NewSet(objects ...runtime.Object) (*Set, error) {
 	set := &Set{}
 	for _, object := range objects {
@@ -47,12 +47,10 @@ func (s *Set) add(object runtime.Object) error {
 	if err != nil {
 		return err
 	}
-	o, err := Read(tree, nil)
-	s.Add(o)
-	return err
+	return s.Add(tree, nil)
 }
 
-// treeOf returns an object as a JSON tree, with the kind of its Go type if it does not say it.
+// treeOf returns an object as a JSON tree, with the kind of its Go type if unset.
 func treeOf(object runtime.Object) (map[string]any, error) {
 	if u, ok := object.(runtime.Unstructured); ok {
 		return u.UnstructuredContent(), nil

@@ -28,7 +28,7 @@ const (
 	reservedSuffix        = ".static.k8s.io"
 )
 
-// What the enumerated fields may hold, in the order in which the server lists it.
+// Allowed values of enumerated fields, in the server's order.
 var (
 	failurePolicies      = []FailurePolicy{Fail, Ignore}
 	matchPolicies        = []MatchPolicy{Equivalent, Exact}
@@ -43,19 +43,20 @@ var (
 		metav1.StatusReasonRequestEntityTooLarge}
 )
 
-// A word is a string that messages show as JSON does, like every enumerated value of the API.
+// A word is a string that messages print as JSON, like every enumerated value of the API.
 type word string
 
-// ValidatePolicy returns what the server finds wrong with p when p is created: its messages, field paths and order
-// (pkg/apis/admissionregistration/validation/validation.go and pkg/registry/admissionregistration v1.37.2). Its random
-// order among the entries of a map is replaced by theirs. One rule is not the server's: the names of variables must
-// differ.
+// ValidatePolicy returns the server's errors about p when p is created, with its messages, field paths and order
+// (pkg/apis/admissionregistration/validation/validation.go and pkg/registry/admissionregistration v1.37.2). Where the
+// server's order is random, among the entries of a map, they are sorted. One rule is not the server's: the names of
+// variables must differ.
 //
-// Compile compiles an expression as the server does when the policy is written, and returns why it cannot be: the
+// The argument compile compiles an expression as the server does when the policy is written, and returns the error: the
 // server's text as Detail of a [field.Invalid], or of a [field.InternalError] if the server does not blame the
-// expression, as when no program can be made of it. It is asked in the server's order: match conditions, variables,
-// then the rest, so that an expression may use the variables before it. The text is as the server compiles it: that of
-// match conditions, audit annotations and mutations without the white space around it. Nil compiles nothing.
+// expression, for example if it cannot be made a program. It is called in the server's order: match conditions,
+// variables, then the rest, so that an expression may use the variables before it. Like the server, it gets the text of
+// match conditions, audit annotations and mutations without surrounding white space. If compile is nil, nothing is
+// compiled.
 func ValidatePolicy(p *Policy, compile func(Part) *field.Error) field.ErrorList {
 	v := validator{compile: compile}
 	v.policy(p, nil)
@@ -63,8 +64,8 @@ func ValidatePolicy(p *Policy, compile func(Part) *field.Error) field.ErrorList 
 	return v.distinct()
 }
 
-// ValidatePolicyUpdate returns what the server finds wrong with p when p takes the place of old; see [ValidatePolicy].
-// Old is nil if nothing is known of it, as for a policy that is stored: nothing of p is kept then.
+// ValidatePolicyUpdate returns the server's errors about p when p replaces old; see [ValidatePolicy]. A nil old is
+// unknown, as for a stored policy: then none of p's expressions counts as unchanged.
 func ValidatePolicyUpdate(p, old *Policy, compile func(Part) *field.Error) field.ErrorList {
 	v := validator{compile: compile}
 	v.policy(p, old)
@@ -79,17 +80,17 @@ func (v *validator) policy(p, old *Policy) {
 		v.paramKind(p.ParamKind, spec.Child("paramKind"))
 	}
 	constraints := spec.Child("matchConstraints")
-	if p.MatchConstraints == nil {
-		v.add(field.Required(constraints, ""))
-	} else {
-		v.matchResources(p.MatchConstraints, constraints)
-		v.ownMatch(p.MatchConstraints, constraints)
-		if len(p.MatchConstraints.ResourceRules) == 0 {
+	if m := p.Source().MatchConstraints; m != nil {
+		v.matchResources(m, constraints)
+		v.ownMatch(m, constraints)
+		if len(m.ResourceRules) == 0 && !p.Abstract {
 			v.add(field.Required(constraints.Child("resourceRules"), ""))
 		}
 		if p.Mutates() && !p.Validates() {
-			v.mutatingOperations(p.MatchConstraints, constraints)
+			v.mutatingOperations(m, constraints)
 		}
+	} else if !p.Abstract {
+		v.add(field.Required(constraints, ""))
 	}
 	if old == nil || !sameConditions(p, old) {
 		v.matchConditions(p.MatchConditions, spec.Child("matchConditions"))
@@ -111,8 +112,8 @@ func (v *validator) policy(p, old *Policy) {
 	}
 }
 
-// sameConditions reports that the match conditions of an update, and what they may name, are those that there were. The
-// server does not look at them again.
+// sameConditions reports whether an update keeps the match conditions and the declarations that they may use. The
+// server does not compile unchanged conditions again.
 func sameConditions(p, old *Policy) bool {
 	if (p.ParamKind == nil) != (old.ParamKind == nil) || p.ParamKind != nil && *p.ParamKind != *old.ParamKind {
 		return false
@@ -122,7 +123,7 @@ func sameConditions(p, old *Policy) bool {
 	})
 }
 
-// ValidateBinding returns what the server finds wrong with b when b is created; see [ValidatePolicy].
+// ValidateBinding returns the server's errors about b when b is created; see [ValidatePolicy].
 func ValidateBinding(b *Binding) field.ErrorList {
 	v := &validator{}
 	v.binding(b)
@@ -130,7 +131,7 @@ func ValidateBinding(b *Binding) field.ErrorList {
 	return v.applyDeclarative(b)
 }
 
-// ValidateBindingUpdate returns what the server finds wrong with b when b takes the place of another.
+// ValidateBindingUpdate returns the server's errors about b when b replaces another binding.
 func ValidateBindingUpdate(b *Binding) field.ErrorList {
 	v := &validator{}
 	v.binding(b)
@@ -177,7 +178,7 @@ func (v *validator) binding(b *Binding) {
 	}
 }
 
-// applyDeclarative adds what the server finds by its declarative rules, which come last
+// applyDeclarative adds the errors of the server's declarative rules, which come last
 // (pkg/apis/admissionregistration/v1/zz_generated.validations.go v1.37.2).
 func (v *validator) applyDeclarative(b *Binding) field.ErrorList {
 	spec := field.NewPath("spec")
@@ -201,10 +202,10 @@ func (r Ref) Invalid(errs field.ErrorList) *metav1.Status {
 	return &status
 }
 
-// UnservedReason says why a server takes no object of a kind in apiVersion, in the words of kubectl; "" if it does take
-// it. The function tells in which versions a kind is served by default, and in which ones only if flags say so. A kind
-// of the second sort alone is taken to be turned on. Where not even ValidatingAdmissionPolicies are known, nothing is
-// said. Objects of [OwnGroup] are served by their CustomResourceDefinition.
+// UnservedReason returns the error of kubectl if a server does not serve a kind in apiVersion; "" if it serves it. The
+// function versions returns the versions in which a kind is served by default, and those that flags can enable. A kind
+// with only the latter counts as enabled. If not even ValidatingAdmissionPolicies are known, the result is "". Objects
+// of [OwnGroup] are served by their CustomResourceDefinition.
 func UnservedReason(apiVersion, kind, minor string,
 	versions func(schema.GroupKind) (served, optional []string)) string {
 	version, native := strings.CutPrefix(apiVersion, group+"/")
@@ -228,7 +229,7 @@ func UnservedReason(apiVersion, kind, minor string,
 // A validator collects the errors of one object.
 type validator struct {
 	compile func(Part) *field.Error // may be nil
-	static  bool                    // nobody puts values of the server's in place of what a file says
+	static  bool                    // a file, to which the server does not add values
 	errs    field.ErrorList
 }
 
@@ -246,22 +247,22 @@ func (v *validator) distinct() field.ErrorList {
 	})
 }
 
-// texts adds one error for each text that says what is wrong with value.
+// texts adds one error about value for each text.
 func (v *validator) texts(path *field.Path, value string, texts []string) {
 	for _, text := range texts {
 		v.add(field.Invalid(path, value, text))
 	}
 }
 
-// oneOf adds an error if value is none of those allowed.
+// oneOf adds an error unless value is one of those allowed.
 func oneOf[T ~string](v *validator, path *field.Path, value T, allowed []T) {
 	if !slices.Contains(allowed, value) {
 		v.add(field.NotSupported(path, value, allowed))
 	}
 }
 
-// metadata checks what the server looks at on create, when it has already put its own values in place of all
-// that the client may not set (apiserver pkg/registry/rest/{create,meta}.go v0.37.2).
+// metadata checks metadata as the server does on create, after it has set the members that a client may not set
+// (apiserver pkg/registry/rest/{create,meta}.go v0.37.2).
 func (v *validator) metadata(name string, meta metav1.ObjectMeta) {
 	path := field.NewPath("metadata")
 	if v.static {
@@ -289,7 +290,7 @@ func (v *validator) labels(labels map[string]string, path *field.Path) {
 	}
 }
 
-// refuseReserved refuses the names of policies that live in files on the server.
+// refuseReserved refuses names reserved for policies in files of the server.
 func (v *validator) refuseReserved(name string) {
 	if strings.HasSuffix(name, reservedSuffix) {
 		v.add(field.Invalid(field.NewPath("metadata", "name"), name, fmt.Sprintf(
@@ -327,7 +328,7 @@ func (v *validator) paramKind(k *ParamKind, path *field.Path) {
 	}
 }
 
-// addJoined adds a single error for all texts that say what is wrong with value.
+// addJoined adds a single error about value with all texts.
 func (v *validator) addJoined(path *field.Path, value, prefix string, texts []string) {
 	if len(texts) > 0 {
 		v.add(field.Invalid(path, value, prefix+strings.Join(texts, ",")))
@@ -369,12 +370,13 @@ func (v *validator) rule(r Rule, path *field.Path) {
 			v.add(field.Duplicate(at, name))
 		}
 	}
-	v.wildcardList(r.Operations, path.Child("operations"), "operations")
+	type OperationType string // named as that of the server, which older minors print
+	wildcardList(v, listOf[OperationType](r.Operations), path.Child("operations"), "operations")
 	for i, op := range r.Operations {
 		oneOf(v, path.Child("operations").Index(i), word(op), operations)
 	}
-	v.wildcardList(r.APIGroups, path.Child("apiGroups"), "API groups")
-	v.wildcardList(r.APIVersions, path.Child("apiVersions"), "API versions")
+	wildcardList(v, r.APIGroups, path.Child("apiGroups"), "API groups")
+	wildcardList(v, r.APIVersions, path.Child("apiVersions"), "API versions")
 	for i, version := range r.APIVersions {
 		if version == "" {
 			v.add(field.Required(path.Child("apiVersions").Index(i), ""))
@@ -384,8 +386,16 @@ func (v *validator) rule(r Rule, path *field.Path) {
 	oneOf(v, path.Child("scope"), word(r.Scope), scopes)
 }
 
-// wildcardList wants at least one item, and "*" alone.
-func (v *validator) wildcardList(items []string, path *field.Path, what string) {
+func listOf[S ~string](texts []string) []S {
+	var all []S
+	for _, text := range texts {
+		all = append(all, S(text))
+	}
+	return all
+}
+
+// wildcardList requires at least one item, and "*" only alone.
+func wildcardList[S ~string](v *validator, items []S, path *field.Path, what string) {
 	switch {
 	case len(items) == 0:
 		v.add(field.Required(path, ""))
@@ -394,8 +404,8 @@ func (v *validator) wildcardList(items []string, path *field.Path, what string) 
 	}
 }
 
-// resources refuses what a wildcard already covers, but only as far as the server looks: an overlap of
-// subresources only behind the wildcard, and "*" with plain resources only if the last plain item is not "*".
+// resources refuses resources that a wildcard covers, as far as the server checks: an overlap of subresources only
+// after the wildcard, and "*" with plain resources only if the last plain item is not "*".
 func (v *validator) resources(items []string, path *field.Path) {
 	if len(items) == 0 {
 		v.add(field.Required(path, ""))
@@ -425,7 +435,7 @@ func (v *validator) resources(items []string, path *field.Path) {
 	}
 }
 
-// mutatingOperations refuses the operations that cannot be mutated; the server's path has no indexes.
+// mutatingOperations refuses operations that cannot be mutated; the server's path does not have indices.
 func (v *validator) mutatingOperations(m *MatchResources, path *field.Path) {
 	for _, r := range m.ResourceRules {
 		for _, op := range r.Operations {
@@ -454,7 +464,7 @@ func (v *validator) matchConditions(conditions []NamedExpr, path *field.Path) {
 	}
 }
 
-// checkTrimmed checks an expression that is required, compiled and shown without the white space around it.
+// checkTrimmed checks a required expression, compiled and printed without surrounding white space.
 func (v *validator) checkTrimmed(use Use, locals string, x Expr, path *field.Path) {
 	if x = x.trim(); x.Src == "" {
 		v.add(field.Required(path, ""))
@@ -468,7 +478,7 @@ func (v *validator) expression(use Use, locals string, x Expr, path *field.Path)
 	v.checkCompiled(Part{Expr: x, Use: use, Locals: locals}, x.Src, path)
 }
 
-// checkCompiled adds why an expression does not compile, if it does not. Its text is shown as it was written.
+// checkCompiled adds the error of an expression that does not compile, with the text as written.
 func (v *validator) checkCompiled(x Part, written string, path *field.Path) {
 	if v.compile == nil {
 		return
@@ -482,8 +492,8 @@ func (v *validator) checkCompiled(x Part, written string, path *field.Path) {
 	}
 }
 
-// variables also refuses a name that was declared before, which the server does not: it leaves open which of the
-// two an expression sees.
+// variables also refuses a duplicate name, which the server does not: there it is undefined which of the two an
+// expression reads.
 func (v *validator) variables(variables []NamedExpr, path *field.Path) {
 	seen := map[string]bool{}
 	theirs := 0 // of libraries
@@ -516,7 +526,7 @@ func (v *validator) variables(variables []NamedExpr, path *field.Path) {
 	}
 }
 
-// validating checks what only a ValidatingAdmissionPolicy has.
+// validating checks the members of a ValidatingAdmissionPolicy.
 func (v *validator) validating(p *Policy, spec *field.Path) {
 	validations, annotations := spec.Child("validations"), spec.Child("auditAnnotations")
 	if len(p.Validations) == 0 && len(p.AuditAnnotations) == 0 {
@@ -537,10 +547,10 @@ func (v *validator) validating(p *Policy, spec *field.Path) {
 	seen := map[string]bool{}
 	for i, a := range p.AuditAnnotations {
 		v.auditAnnotation(p.Name, a, annotations.Index(i))
-		if seen[a.Key] {
-			v.add(field.Duplicate(annotations.Index(i).Child("key"), a.Key))
+		if seen[a.Name] {
+			v.add(field.Duplicate(annotations.Index(i).Child("key"), a.Name))
 		}
-		seen[a.Key] = true
+		seen[a.Name] = true
 	}
 }
 
@@ -554,7 +564,7 @@ func (v *validator) validation(x Validation, path *field.Path) {
 	v.message(x.Message, x.MessageExpr, x.Locals(), path)
 }
 
-// message checks the two members that make a text.
+// message checks message and messageExpression.
 func (v *validator) message(text string, expr Expr, locals string, path *field.Path) {
 	const blank = "must be non-empty if specified"
 	if src, expression := expr.Src, path.Child("messageExpression"); strings.TrimSpace(src) != "" {
@@ -570,35 +580,36 @@ func (v *validator) message(text string, expr Expr, locals string, path *field.P
 	}
 }
 
-func (v *validator) auditAnnotation(policyName string, a AuditAnnotation, path *field.Path) {
+func (v *validator) auditAnnotation(policyName string, a NamedExpr, path *field.Path) {
 	key, value := path.Child("key"), path.Child("valueExpression")
 	if policyName == "" {
-		v.add(field.Invalid(key, a.Key, "requires metadata.name be non-empty"))
+		v.add(field.Invalid(key, a.Name, "requires metadata.name be non-empty"))
 	} else {
-		name := policyName + "/" + a.Key
+		name := policyName + "/" + a.Name
 		v.texts(key, name, validation.IsQualifiedName(name))
 	}
-	switch x := a.ValueExpr.trim(); {
+	switch x := a.Expr.trim(); {
 	case x.Src == "":
 		v.add(field.Required(value, "valueExpression is not specified"))
 	case len(x.Src) > maxAuditAnnotationSrc:
 		v.add(field.Required(value, fmt.Sprintf("must not exceed %d bytes in length", maxAuditAnnotationSrc)))
 	default:
-		v.checkCompiled(Part{Expr: x, Use: UseAuditAnnotation}, a.ValueExpr.Src, value)
+		v.checkCompiled(Part{Expr: x, Use: UseAuditAnnotation}, a.Expr.Src, value)
 	}
 }
 
-// shownAnnotations has the form in which the server's messages show audit annotations.
-func shownAnnotations(annotations []AuditAnnotation) any {
-	type shown struct{ Key, ValueExpression string }
-	var out []shown
+// shownAnnotations returns the form in which the server's messages print audit annotations, in a type named as the
+// server's, which older minors print.
+func shownAnnotations(annotations []NamedExpr) any {
+	type AuditAnnotation struct{ Key, ValueExpression string }
+	var out []AuditAnnotation
 	for _, a := range annotations {
-		out = append(out, shown{a.Key, a.ValueExpr.Src})
+		out = append(out, AuditAnnotation{a.Name, a.Expr.Src})
 	}
 	return out
 }
 
-// mutating checks what only a MutatingAdmissionPolicy has.
+// mutating checks the members of a MutatingAdmissionPolicy.
 func (v *validator) mutating(p *Policy, spec *field.Path) {
 	v.mutations(p, spec.Child("mutations"))
 	if path := spec.Child("reinvocationPolicy"); p.Reinvocation == "" {
@@ -634,7 +645,7 @@ func (v *validator) mutations(p *Policy, path *field.Path) {
 	}
 }
 
-// member checks that a mutation has the member that its patchType names and not the other one.
+// member checks that a mutation has the member for its patchType and not the other one.
 func (v *validator) member(m Mutation, path *field.Path, named, other string) {
 	if m.absent {
 		v.add(field.Required(path.Child(named), "must be specified when patchType is "+string(m.PatchType)))

@@ -2,20 +2,20 @@ package policy
 
 import "k8s.io/apimachinery/pkg/util/validation/field"
 
-// A Visibility says what of a binding the client of a request is told.
+// A Visibility defines what the client of a request learns about violations.
 type Visibility struct {
-	Violations string // ClientSees, which empty means, too, or AdminSees
-	DryRun     string // AlwaysTell: what is only audited is a warning in a dry run
+	Violations string // ClientSees, the default, or AdminSees
+	DryRun     string // AlwaysTell: in a dry run, audited violations are also warnings
 }
 
-// Who is told.
+// The values of Visibility: who is informed of violations.
 const (
 	ClientSees = "Client"
 	AdminSees  = "Admin"
 	AlwaysTell = "Always"
 )
 
-// visibility checks what a client is told.
+// visibility checks the members of a Visibility.
 func (v *validator) visibility(is Visibility, path *field.Path) {
 	if is.Violations != "" {
 		oneOf(v, path.Child("violations"), is.Violations, []string{AdminSees, ClientSees})

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// HorizontalPodAutoscaler: autoscaling/v1 knows only the CPU target. What else v2 says is kept in annotations, as JSON
-// text in the shape of earlier versions (as k8s.io/kubernetes pkg/apis/autoscaling/v1/conversion.go v1.37.2).
+// HorizontalPodAutoscaler: autoscaling/v1 knows only the CPU target. Other members of v2 are kept in annotations, as
+// JSON text in the shape of earlier versions (as k8s.io/kubernetes pkg/apis/autoscaling/v1/conversion.go v1.37.2).
 
 func hpa(version string) GroupVersionKind {
 	return GroupVersionKind{Group: "autoscaling", Version: version, Kind: "HorizontalPodAutoscaler"}
@@ -31,7 +31,7 @@ const (
 	annotatedCondition = "k8s.io/api/autoscaling/v1.HorizontalPodAutoscalerCondition"
 )
 
-// A metricShape says where the two versions keep the members of one type of metric.
+// A metricShape maps the members of one type of metric between the two versions.
 type metricShape struct {
 	member string // of a metric, such as "pods"
 	v1     map[string]string
@@ -85,7 +85,7 @@ var metricShapes = []metricShape{
 	},
 }
 
-// autoscalerToV1 turns v2 into v1.
+// autoscalerToV1 converts v2 to v1.
 func autoscalerToV1(r *Registry, obj map[string]any) (map[string]any, error) {
 	annotations := dropAnnotations(obj)
 	spec, status := object(obj["spec"]), object(obj["status"])
@@ -133,7 +133,7 @@ func autoscalerToV1(r *Registry, obj map[string]any) (map[string]any, error) {
 
 // HeldAutoscaler returns an autoscaling/v1 HorizontalPodAutoscaler as the server holds it: read into its internal
 // version, which has the members of v2, and written as v1 again. The internal object is new, or, if held is not nil,
-// that of held, which keeps what obj does not say.
+// that of held, which keeps members that obj lacks.
 func (r *Registry) HeldAutoscaler(obj, held map[string]any) (map[string]any, error) {
 	var internal map[string]any
 	if held != nil {
@@ -163,13 +163,13 @@ func (r *Registry) HeldAutoscaler(obj, held map[string]any) (map[string]any, err
 	return clean.(map[string]any), nil
 }
 
-// autoscalerFromV1 turns v1 into v2.
+// autoscalerFromV1 converts v1 to v2.
 func autoscalerFromV1(r *Registry, obj map[string]any) (map[string]any, error) {
 	return autoscalerInto(r, obj, nil)
 }
 
-// autoscalerInto reads v1 into an object with the members of v2, which keeps what obj does not say. An annotation that
-// cannot be read is ignored.
+// autoscalerInto reads v1 into an object with the members of v2, which keeps members that obj lacks. An invalid
+// annotation is ignored.
 func autoscalerInto(r *Registry, obj, into map[string]any) (map[string]any, error) {
 	spec, status := object(obj["spec"]), object(obj["status"])
 	annotations := object(object(obj["metadata"])["annotations"])
@@ -183,7 +183,7 @@ func autoscalerInto(r *Registry, obj, into map[string]any) (map[string]any, erro
 		for _, item := range items {
 			all = append(all, metricFromV1(item, "target"))
 		}
-		// Of the metrics that were there the server copies the first only; the others are empty.
+		// Of the old metrics the server copies only the first; the others are empty.
 		for i, m := range metrics {
 			if i > 0 {
 				m = map[string]any{"type": ""}
@@ -224,14 +224,14 @@ func autoscalerInto(r *Registry, obj, into map[string]any) (map[string]any, erro
 	return obj, nil
 }
 
-// keep sets a member to what was there, if something was.
+// keep sets a member to its old value, if there is one.
 func keep(members map[string]any, name string, before map[string]any) {
 	if v, ok := before[name]; ok {
 		members[name] = v
 	}
 }
 
-// dropAnnotations removes the annotations that stand for members and returns the others for writing.
+// dropAnnotations removes the annotations that stand for members, and returns the others for writing.
 func dropAnnotations(obj map[string]any) map[string]any {
 	metadata := object(obj["metadata"])
 	annotations := object(metadata["annotations"])
@@ -256,7 +256,7 @@ func cpuMetric(member string, values map[string]any) map[string]any {
 	return map[string]any{"type": "Resource", "resource": map[string]any{"name": "cpu", member: values}}
 }
 
-// metricToV1 returns a metric of v2 as the annotations have it. Values is "target" or "current".
+// metricToV1 converts a metric of v2 to the form in annotations. values is "target" or "current".
 func metricToV1(metric map[string]any, values string) map[string]any {
 	out := map[string]any{"type": metric["type"]}
 	for _, shape := range metricShapes {
@@ -304,7 +304,7 @@ func metricFromV1(item any, values string) map[string]any {
 		if values == "target" {
 			target["type"] = targetType(shape.member, target)
 			if shape.member == "object" && target["averageValue"] != nil && target["value"] == "0" {
-				delete(target, "value") // v1 cannot leave it out
+				delete(target, "value") // required in v1
 			}
 		}
 		fresh := map[string]any{values: target}
@@ -324,7 +324,7 @@ func metricFromV1(item any, values string) map[string]any {
 	return out
 }
 
-// targetType returns the type of a v2 target, which v1 does not say.
+// targetType returns the type of a v2 target, which v1 lacks.
 func targetType(member string, target map[string]any) string {
 	switch member {
 	case "object":
@@ -343,7 +343,7 @@ func targetType(member string, target map[string]any) string {
 	return "AverageValue"
 }
 
-// encodeList returns items as Go writes them: the members of a struct in the order of declaration.
+// encodeList encodes items like Go: the members of a struct in the order of declaration.
 func encodeList(items []any, t *shape.Type) (string, error) {
 	var b strings.Builder
 	clean, err := conform(items, &shape.Type{Kind: shape.List, Elem: t})
@@ -393,7 +393,7 @@ func encode(b *strings.Builder, v any, t *shape.Type) error {
 	return err
 }
 
-// decodeList reads the list in an annotation. Like encoding/json it takes names in any case.
+// decodeList decodes the list in an annotation. Like encoding/json it accepts names in any case.
 func decodeList(annotation any, t *shape.Type) ([]any, bool) {
 	v, ok := decode(annotation)
 	if !ok {
@@ -419,7 +419,7 @@ func decode(annotation any) (any, bool) {
 	return v, err == nil
 }
 
-// foldCase gives members the case in which t declares them.
+// foldCase changes the names of members to the case in which t declares them.
 func foldCase(v any, t *shape.Type) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -449,7 +449,7 @@ func foldCase(v any, t *shape.Type) any {
 	return v
 }
 
-// The behavior annotation has the server's internal type, whose members have no JSON names. All are written.
+// The behavior annotation has the server's internal type, whose members do not have JSON names. All are written.
 var (
 	behaviorType = &shape.Type{Kind: shape.Struct, Fields: []shape.Field{{Name: "ScaleUp", Type: scalingRules, Pointer: true},
 		{Name: "ScaleDown", Type: scalingRules, Pointer: true}}}
@@ -471,12 +471,12 @@ func behaviorText(behavior map[string]any) string {
 		err = encode(&b, clean, behaviorType)
 	}
 	if err != nil {
-		return "null" // not reached: behavior conforms to v2, which has the same types
+		return "null" // unreachable: behavior conforms to v2, which has the same types
 	}
 	return b.String()
 }
 
-// decodeBehavior returns the behavior in an annotation with the names of v2, or nil for none.
+// decodeBehavior returns the behavior in an annotation with the names of v2; nil if there is none.
 func decodeBehavior(annotation any) map[string]any {
 	v, ok := decode(annotation)
 	if !ok {
@@ -490,7 +490,7 @@ func decodeBehavior(annotation any) map[string]any {
 	return object(lowerNames(clean))
 }
 
-// lowerNames turns ScaleUp into scaleUp, and so on.
+// lowerNames converts ScaleUp to scaleUp, and so on.
 func lowerNames(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// conform returns v as Go would write it after decoding it leniently into the Go type that t describes: undeclared
-// members are gone, members that are always written are there, null stands for nothing; quantities, times, durations
-// and bytes have their canonical form. The error names the path and what is wrong with the value.
+// conform returns v as Go would write it after decoding it leniently into the Go type that t describes: without
+// undeclared members, with those that are always written, and with null as the zero value; quantities, times, durations
+// and bytes have their canonical form. The error has the path of an invalid value.
 func conform(v any, t *shape.Type) (any, error) {
 	switch t.Kind {
 	case shape.Struct:
@@ -82,8 +82,8 @@ func conformStruct(m map[string]any, t *shape.Type) (any, error) {
 	return out, nil
 }
 
-// omits reports whether encoding/json leaves out a member that is not a pointer when it has this value. Go structs are
-// never empty, and so are types with a JSON form of their own.
+// omits reports whether encoding/json omits a member with this value that is not a pointer. Go structs are never empty,
+// and neither are types with a JSON form of their own.
 func omits(f *shape.Field, v any) bool {
 	if f.OmitZero {
 		if zero, err := conform(nil, f.Type); err == nil && reflect.DeepEqual(v, zero) {
@@ -189,7 +189,7 @@ const (
 	microTime  = "2006-01-02T15:04:05.000000Z07:00"
 )
 
-// conformText returns the canonical form of a text with a syntax of its own (as apimachinery pkg/apis/meta/v1 time.go,
+// conformText returns the canonical form of a text with its own syntax (as apimachinery pkg/apis/meta/v1 time.go,
 // micro_time.go and duration.go v0.37.2, and encoding/json for bytes).
 func conformText(v any, kind shape.Kind) (any, error) {
 	text, ok := v.(string)

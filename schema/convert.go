@@ -10,13 +10,13 @@ import (
 	"github.com/celgate/celgate/internal/tree"
 )
 
-// Convert returns obj in another version of its kind, in the form in which the server would write it: members that the
-// version does not have are gone, those that it always writes are there. Nothing is defaulted. obj is not changed;
+// Convert returns obj in another version of its kind, in the form in which the server would write it: without members
+// that the version does not have, and with those that it always writes. It does not apply defaults. obj is not changed;
 // the result may share parts with it.
 //
-// A custom resource only gets the other apiVersion, as conversion strategy None says; what the other version prunes
-// is the caller's job. The error says why there is no such conversion: the two are no versions of one kind, a value is
-// of another type than its version says, or a conversion webhook would have to be called.
+// For a custom resource only the apiVersion changes, as conversion strategy None does; the caller must prune for the
+// other version. The error is the reason why the conversion is not possible: the two are not versions of one kind, a
+// value has the wrong type for its version, or a conversion webhook would have to be called.
 func (r *Registry) Convert(obj map[string]any, to GroupVersionKind) (map[string]any, error) {
 	apiVersion, _ := obj["apiVersion"].(string)
 	kind, _ := obj["kind"].(string)
@@ -44,7 +44,7 @@ func (r *Registry) Convert(obj map[string]any, to GroupVersionKind) (map[string]
 	}
 	out := maps.Clone(obj)
 	if reshape := reshapes[conversion{from: from, to: to}]; reshape != nil {
-		// What the source version cannot say is gone before, so that reshape finds values of the types it expects.
+		// Members unknown to the source version are dropped first, so that reshape finds values of the expected types.
 		clean, err := conform(obj, sourceType)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name(from), err)
@@ -62,11 +62,11 @@ func (r *Registry) Convert(obj map[string]any, to GroupVersionKind) (map[string]
 	return converted.(map[string]any), nil
 }
 
-// name returns a kind as messages name it: "autoscaling/v1 HorizontalPodAutoscaler".
+// name returns a kind as in messages: "autoscaling/v1 HorizontalPodAutoscaler".
 func name(kind GroupVersionKind) string { return kind.GroupVersion().String() + " " + kind.Kind }
 
-// convertCustom does what conversion strategy None does (as apiextensions-apiserver
-// pkg/apiserver/conversion/nop_converter.go v0.37.2).
+// convertCustom applies conversion strategy None (as apiextensions-apiserver pkg/apiserver/conversion/nop_converter.go
+// v0.37.2).
 func convertCustom(obj map[string]any, target *Resource) (map[string]any, error) {
 	spec := node{value: target.Definition}.child("spec")
 	strategy, err := spec.child("conversion").optionalText("strategy")
@@ -88,8 +88,8 @@ func convertCustom(obj map[string]any, target *Resource) (map[string]any, error)
 
 type conversion struct{ from, to GroupVersionKind }
 
-// A reshape returns a copy of an object with the members that another version has in other places. The object has
-// the exact types of its version and may be changed.
+// A reshape returns a copy of an object with members moved to their places in another version. The object has the exact
+// types of its version and may be changed.
 type reshape func(r *Registry, obj map[string]any) (map[string]any, error)
 
 // reshapes are the conversions between versions that differ in more than the presence of members (the hand-written
@@ -119,7 +119,7 @@ func allReshapes() map[conversion]reshape {
 	return all
 }
 
-// Events: the two groups give other names to the same members.
+// Events: the two groups have other names for the same members.
 
 var (
 	coreEvent = GroupVersionKind{Version: "v1", Kind: "Event"}
@@ -156,8 +156,8 @@ func rename(names map[string]string) reshape {
 	}
 }
 
-// Dynamic resource allocation: v1beta1 requests have the members of "exactly" themselves, its devices have
-// those of a device in "basic".
+// Dynamic resource allocation: v1beta1 requests have the members of "exactly" themselves, and its devices have those of
+// a device in "basic".
 
 // requestsAt is the path of a ResourceClaimSpec.
 type claimPath []string
@@ -171,7 +171,7 @@ func (p claimPath) requests(obj map[string]any) []any {
 	return list(obj["requests"])
 }
 
-// requestMembers are the members of a v1beta1 request that make an "exactly" of later versions.
+// requestMembers are the members of a v1beta1 request that belong to "exactly" in later versions.
 var requestMembers = []string{"deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations",
 	"capacity", "derivedAttributes"}
 
@@ -220,7 +220,7 @@ func sliceToV1beta1(_ *Registry, obj map[string]any) (map[string]any, error) {
 	return obj, nil
 }
 
-// object and list return values of a conformed object; absent ones and null are empty.
+// object and list return values of a conformed object; missing ones and null are empty.
 
 func object(v any) map[string]any {
 	m, _ := v.(map[string]any)

@@ -11,8 +11,8 @@ import (
 )
 
 // WithCustomResources returns a registry that also knows the resources of CustomResourceDefinitions
-// (apiextensions.k8s.io/v1, as JSON trees), in all their versions, served or not. A definition replaces an
-// earlier one of the same resource. The error names the definition and the path in it that is wrong.
+// (apiextensions.k8s.io/v1, as JSON trees), in all their versions, served or not. A definition replaces an earlier one
+// of the same resource. The error has the name of the definition and the path of the mistake.
 func (r *Registry) WithCustomResources(crds ...map[string]any) (*Registry, error) {
 	out := &Registry{
 		tables:    r.tables,
@@ -36,8 +36,8 @@ func makeIfNil[K comparable, V any](m map[K]V) map[K]V {
 	return m
 }
 
-// addDefinition adds the versions of one definition. Their order is that in which the server registers them
-// (as apiextensions-apiserver pkg/apiserver/customresource_handler.go v0.37.2).
+// addDefinition adds the versions of one definition, in the order in which the server registers them (as
+// apiextensions-apiserver pkg/apiserver/customresource_handler.go v0.37.2).
 func (r *Registry) addDefinition(crd map[string]any) error {
 	root := node{value: crd}
 	if v := crd["apiVersion"]; v != "apiextensions.k8s.io/v1" {
@@ -121,7 +121,7 @@ func (r *Registry) objectMeta() *shape.Type {
 	return &shape.Type{Kind: shape.Any, PreserveUnknown: true}
 }
 
-// A typeBuilder turns structural schemas into types.
+// A typeBuilder converts structural schemas to types.
 type typeBuilder struct{ objectMeta *shape.Type }
 
 var (
@@ -170,7 +170,7 @@ func (b typeBuilder) version(version node, res *Resource) (*shape.Type, error) {
 	return typ, nil
 }
 
-// embeddedObject returns an object type with apiVersion, kind and metadata as every object has them.
+// embeddedObject returns an object type with the apiVersion, kind and metadata of every object.
 func (b typeBuilder) embeddedObject(t *shape.Type) *shape.Type {
 	out := *t
 	fields := []shape.Field{{Name: "apiVersion", Type: stringType}, {Name: "kind", Type: stringType},
@@ -178,7 +178,7 @@ func (b typeBuilder) embeddedObject(t *shape.Type) *shape.Type {
 	for _, f := range t.Fields {
 		switch f.Name {
 		case "apiVersion", "kind", "metadata":
-			// What the schema says about them limits their values, not their shape.
+			// The schema's constraints on them limit their values, not their shape.
 		default:
 			fields = append(fields, f)
 		}
@@ -351,7 +351,7 @@ func (b typeBuilder) array(t *shape.Type, s node) error {
 }
 
 // pruneDefaults drops undeclared members from the defaults in a type (as apiextensions-apiserver
-// pkg/apiserver/schema/defaulting/prune.go v0.37.2). Custom types are trees: no type occurs in itself.
+// pkg/apiserver/schema/defaulting/prune.go v0.37.2). Custom types are trees: a type never contains itself.
 func pruneDefaults(t *shape.Type) {
 	for i := range t.Fields {
 		f := &t.Fields[i]
@@ -361,7 +361,7 @@ func pruneDefaults(t *shape.Type) {
 		f.Default = prune(f.Default, f.Type)
 		pruneDefaults(f.Type)
 	}
-	if t.Default != nil { // the scalars that all custom types share have none, and are not to be written
+	if t.Default != nil { // shared scalars do not have defaults, and must not be changed
 		t.Default = prune(t.Default, t)
 	}
 	if t.Elem != nil && t.Elem != prunedType {
@@ -387,7 +387,7 @@ func prune(v any, t *shape.Type) any {
 	case []any:
 		elem := t.Elem
 		if elem == nil {
-			elem = t // a value of another type than declared, or a free one
+			elem = t // a value of another type than declared, or of any type
 		}
 		out := make([]any, len(v))
 		for i, item := range v {
@@ -435,7 +435,7 @@ func (n node) object(name string) (node, error) {
 	return c, err
 }
 
-// mapValues returns the values of a map, none if it is absent. Their paths read name[key].
+// mapValues returns the values of a map; none if it is missing. Their paths read name[key].
 func (n node) mapValues(name string) (map[string]node, error) {
 	c := n.child(name)
 	if c.value == nil {

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// OpenAPITypes returns the types of the kinds in an OpenAPI v3 document, as servers publish one for each version of a
+// OpenAPITypes returns the types of the kinds in an OpenAPI v3 document, which servers publish for each version of a
 // group below /openapi/v3.
 //
-// Which members there are, and how lists merge, is what the document says. What no document says (which members a
-// server leaves out when they are empty, quantities, defaults that are Go code) comes from the types that the registry
-// knows under the same kind; members that only the document has are kept as they are written.
+// Members and the merging of lists come from the document. Facts that documents lack (which members a server omits when
+// they are empty, quantities, defaults that are Go code) come from the registry's type of the same kind; members that
+// only the document has are kept as they are written.
 func (r *Registry) OpenAPITypes(document []byte) (map[GroupVersionKind]*shape.Type, error) {
 	var doc struct {
 		Components struct {
@@ -43,7 +43,7 @@ func (r *Registry) OpenAPITypes(document []byte) (map[GroupVersionKind]*shape.Ty
 	return types, nil
 }
 
-// An openAPISchema has what is used of a schema.
+// An openAPISchema has the used members of a schema.
 type openAPISchema struct {
 	Ref                  string                    `json:"$ref"`
 	AllOf                []*openAPISchema          `json:"allOf"`
@@ -63,7 +63,7 @@ type openAPISchema struct {
 
 type openAPIKind struct{ Group, Version, Kind string }
 
-// openAPIAdditional is a schema, or none for true and false.
+// openAPIAdditional is a schema, or nil for true and false.
 type openAPIAdditional struct{ schema *openAPISchema }
 
 func (a *openAPIAdditional) UnmarshalJSON(text []byte) error {
@@ -75,7 +75,7 @@ func (a *openAPIAdditional) UnmarshalJSON(text []byte) error {
 
 func (s *openAPISchema) isObject() bool { return s.Type == "object" || len(s.Properties) > 0 }
 
-// target returns the name that a schema refers to, "" if it stands for itself.
+// target returns the name that a schema refers to; "" if it is not a reference.
 func (s *openAPISchema) target() string {
 	ref := s.Ref
 	if ref == "" && len(s.AllOf) == 1 && s.AllOf[0] != nil {
@@ -84,7 +84,7 @@ func (s *openAPISchema) target() string {
 	return strings.TrimPrefix(ref, "#/components/schemas/")
 }
 
-// What schemas of these names stand for is not what they describe.
+// The types of these names differ from their schemas.
 var openAPINames = map[string]*shape.Type{
 	"io.k8s.apimachinery.pkg.api.resource.Quantity":   scalars["quantity"],
 	"io.k8s.apimachinery.pkg.apis.meta.v1.Time":       scalars["time"],
@@ -93,16 +93,16 @@ var openAPINames = map[string]*shape.Type{
 	"io.k8s.apimachinery.pkg.util.intstr.IntOrString": scalars["intorstring"],
 	"io.k8s.apimachinery.pkg.runtime.RawExtension":    scalars["raw"],
 	"io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1":   scalars["raw"],
-	"io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta": nil, // that of the registry
+	"io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta": nil, // the registry's type
 }
 
 type openAPIBuilder struct {
 	schemas    map[string]*openAPISchema
 	objectMeta *shape.Type
-	built      map[openAPIPlace]*shape.Type // also types that are being built, for those that occur in themselves
+	built      map[openAPIPlace]*shape.Type // including unfinished types, for types that contain themselves
 }
 
-// An openAPIPlace is a schema in the place of a known type, nil for none.
+// An openAPIPlace is a schema in the place of a known type, or nil.
 type openAPIPlace struct {
 	name  string
 	known *shape.Type
@@ -147,8 +147,8 @@ func typeOrAny(known *shape.Type) *shape.Type {
 	return scalars["any"]
 }
 
-// inline returns the type of a schema that is not a reference. A known type of another shape is kept: documents show
-// some types as less than they are.
+// inline returns the type of a schema that is not a reference. A known type of another shape is kept: documents
+// describe some types incompletely.
 func (b *openAPIBuilder) inline(s *openAPISchema, known *shape.Type, name string) *shape.Type {
 	switch {
 	case len(s.Properties) > 0:
@@ -233,7 +233,7 @@ func (b *openAPIBuilder) object(s *openAPISchema, known *shape.Type, name string
 			continue
 		}
 		typ := b.typ(member, nil)
-		if member.MapType == "granular" && typ.Merge == shape.Atomic { // at this place only
+		if member.MapType == "granular" && typ.Merge == shape.Atomic { // only in this place
 			granular := *typ
 			granular.Merge, typ = shape.Granular, &granular
 		}
@@ -246,9 +246,9 @@ func (b *openAPIBuilder) object(s *openAPISchema, known *shape.Type, name string
 	return &t
 }
 
-// WithServed returns a registry of the resources that a server serves, with the types of kinds where they are not as
-// the registry has them. Built-in resources that the server does not serve are NotServed; those of
-// definitions stay as they are. Resources of kinds without a type are left out.
+// WithServed returns a registry of the resources that a server serves, with the given types where they differ from the
+// registry's. Built-in resources that the server does not serve are NotServed; those of definitions do not change.
+// Resources of kinds without a type are left out.
 func (r *Registry) WithServed(served []Resource, types map[GroupVersionKind]*shape.Type) *Registry {
 	out := &Registry{
 		tables: r.tables, custom: makeIfNil(maps.Clone(r.custom)),
@@ -289,8 +289,8 @@ func (r *Registry) WithServed(served []Resource, types map[GroupVersionKind]*sha
 	return out
 }
 
-// subresources are those that the server serves, with the kinds that they take where these are known: discovery tells
-// the kinds that they return.
+// subresources returns the served subresources, with the kinds that they accept if known: discovery lists the kinds
+// that they return.
 func subresources(known, live *Resource) []Subresource {
 	all := slices.Clone(live.Subresources)
 	for i := range all {

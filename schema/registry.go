@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// The names of apimachinery, so that users of this package need one import.
+// Names of apimachinery, so that users of this package need one import.
 type (
 	// GroupVersionKind names a kind.
 	GroupVersionKind = schema.GroupVersionKind
@@ -36,10 +36,10 @@ type Resource struct {
 	Namespaced   bool
 	Subresources []Subresource  // sorted by name
 	Definition   map[string]any // the CustomResourceDefinition of a custom resource; nil: a built-in one
-	NotServed    bool           // a version that exists for Equivalent matching only
+	NotServed    bool           // a version that exists only for Equivalent matching
 
-	// OffByDefault is set for built-in resources that a server serves only when it is started with the version
-	// in --runtime-config, or with a feature gate: all alpha and beta resources.
+	// OffByDefault is set for built-in resources that a server serves only if it is started with the version in
+	// --runtime-config, or with a feature gate: all alpha and beta resources.
 	OffByDefault bool
 
 	// Storage is the key of the equivalence class: resources with the same Storage hold the same objects. It is the
@@ -65,24 +65,24 @@ func (r *Resource) Subresource(name string) *Subresource {
 // A Subresource is served below a resource.
 type Subresource struct {
 	Name string           // such as "scale"
-	Kind GroupVersionKind // of the objects that the subresource takes, such as autoscaling/v1 Scale
+	Kind GroupVersionKind // of the objects that the subresource accepts, such as autoscaling/v1 Scale
 }
 
-// A Registry knows the types of kinds and the resources that a server serves. It is immutable and may be used from
-// many goroutines; types of built-in kinds are decoded when they are first asked for.
+// A Registry knows the types of kinds and the resources that a server serves. It is immutable and safe for concurrent
+// use; types of built-in kinds are decoded on first use.
 //
-// Package builtin has the registries of Kubernetes minors; [Registry.WithCustomResources] adds to them. The zero
-// value knows nothing.
+// Package builtin has the registries of Kubernetes minors; [Registry.WithCustomResources] adds to them. The zero value
+// is empty.
 type Registry struct {
 	tables    *tables
 	resources map[GroupVersionResource]*Resource
 	byKind    map[GroupVersionKind]*Resource
 	classes   map[string][]*Resource           // by Storage, in the order in which the server registers them
-	custom    map[GroupVersionKind]*shape.Type // of definitions, and where a server has others than the tables
+	custom    map[GroupVersionKind]*shape.Type // of definitions, and types in which a server differs from the tables
 }
 
-// Open returns the registry of the tables that tools/schematables wrote into files. The error says which line of
-// the index cannot be read.
+// Open returns the registry of the tables that tools/schematables wrote into files. The error names an unreadable line
+// of the index.
 func Open(files fs.FS) (*Registry, error) {
 	raw, err := fs.ReadFile(files, "index")
 	if err != nil {
@@ -148,9 +148,8 @@ func (r *Registry) add(res *Resource) {
 	r.classes[res.Storage] = append(r.classes[res.Storage], res)
 }
 
-// Type returns the type of a kind, or nil if the registry does not know it. Also known are kinds that no resource
-// holds: those of subresources such as autoscaling/v1 Scale and v1 PodExecOptions, lists, and the options of
-// meta.k8s.io/v1.
+// Type returns the type of a kind, or nil if the registry does not know it. It also knows kinds without a resource:
+// those of subresources such as autoscaling/v1 Scale and v1 PodExecOptions, lists, and the options of meta.k8s.io/v1.
 func (r *Registry) Type(kind GroupVersionKind) *shape.Type {
 	if t := r.custom[kind]; t != nil {
 		return t
@@ -161,7 +160,7 @@ func (r *Registry) Type(kind GroupVersionKind) *shape.Type {
 	return r.tables.typeOf(kind)
 }
 
-// ResourceFor returns the resource that holds objects of a kind, or nil.
+// ResourceFor returns the resource with objects of a kind, or nil.
 func (r *Registry) ResourceFor(kind GroupVersionKind) *Resource { return r.byKind[kind] }
 
 // Resource returns a resource, or nil.
@@ -179,9 +178,9 @@ func (r *Registry) Resources() []*Resource {
 	return all
 }
 
-// Equivalents returns the resources that hold the same objects as res and have the subresource (any for ""), res
-// included, in the order in which the server registers them. Resources that are off by default are not
-// among them, but for those in the version of res.
+// Equivalents returns the resources that hold the same objects as res and have the subresource (any for ""), including
+// res, in the order in which the server registers them. Resources that are off by default are left out, except for
+// those in the version of res.
 func (r *Registry) Equivalents(res GroupVersionResource, subresource string) []*Resource {
 	self := r.resources[res]
 	if self == nil {
@@ -205,8 +204,8 @@ func (r *Registry) ServedVersions(kind GroupKind) []string {
 	return served
 }
 
-// Versions returns the versions in which a server serves a kind by default, and those in which it does only if its
-// flags say so, the preferred ones first.
+// Versions returns the versions in which a server serves a kind by default, and those in which it does so only with
+// certain flags, the preferred ones first.
 func (r *Registry) Versions(kind GroupKind) (served, optional []string) {
 	for _, res := range r.resources {
 		switch {
@@ -225,7 +224,7 @@ func sortVersions(versions []string) []string {
 	return slices.Compact(versions)
 }
 
-// KindFor returns the kind of the objects that a resource or its subresource takes.
+// KindFor returns the kind of the objects that a resource or its subresource accepts.
 func (r *Registry) KindFor(res GroupVersionResource, subresource string) (GroupVersionKind, bool) {
 	self := r.resources[res]
 	if self == nil {

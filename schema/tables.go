@@ -14,8 +14,7 @@ import (
 	"sync/atomic"
 )
 
-// tables are the built-in types of one Kubernetes minor. A package of types is decoded when a type of it is asked
-// for the first time.
+// tables are the built-in types of one Kubernetes minor. A package of types is decoded on first use.
 //
 // The files are written by tools/schematables: "index" lists groups, kinds and resources, and features that are off;
 // each other file holds the types of one Go package, named after its path with _ for /. A type file reads
@@ -35,7 +34,7 @@ type tables struct {
 	kinds map[GroupVersionKind]string // full type name
 	off   map[string]bool             // features
 
-	ready atomic.Pointer[map[GroupVersionKind]*shape.Type] // the types that were asked for; replaced, never changed
+	ready atomic.Pointer[map[GroupVersionKind]*shape.Type] // the types in use; replaced, never changed
 
 	mu       sync.Mutex
 	packages map[string]*typePackage
@@ -46,13 +45,13 @@ type typePackage struct {
 	off     map[string]bool
 	imports map[string]*typePackage // by the last two elements of their path
 	named   map[string]*shape.Type
-	unnamed map[string]*shape.Type // lists and maps, by how the table writes them
+	unnamed map[string]*shape.Type // lists and maps, by their notation in the table
 	defined int
 
-	granular []string // members of the struct at hand with flag g
+	granular []string // members of the present struct with flag g
 }
 
-// scalars are the types that the tables write as one word.
+// scalars are the types with a one-word notation.
 var scalars = map[string]*shape.Type{
 	"any":         {Kind: shape.Any, Mixed: true},
 	"raw":         {Kind: shape.Any, Merge: shape.Atomic, Mixed: true},
@@ -102,12 +101,12 @@ func (t *tables) lookUp(name string) *shape.Type {
 	defer t.mu.Unlock()
 	pkg, err := t.load(name[:dot])
 	if err != nil {
-		return nil // a table that is not as tools/schematables writes it; builtin's tests read them all
+		return nil // a malformed table; builtin's tests read all of them
 	}
 	return pkg.named[name[dot+1:]]
 }
 
-// load decodes the table of a package and those that it imports. Go packages have no import cycles.
+// load decodes the table of a package and of its imports. Go packages do not have import cycles.
 func (t *tables) load(path string) (*typePackage, error) {
 	if pkg := t.packages[path]; pkg != nil {
 		return pkg, nil
@@ -118,7 +117,7 @@ func (t *tables) load(path string) (*typePackage, error) {
 	}
 	pkg := &typePackage{path: path, off: t.off, imports: map[string]*typePackage{}, named: map[string]*shape.Type{},
 		unnamed: map[string]*shape.Type{}}
-	t.packages[path] = pkg // already here, so that an import cycle ends: as an error, for types it does not have yet
+	t.packages[path] = pkg // already here, so that an import cycle ends with an error
 	if err := pkg.decode(string(raw), t.load); err != nil {
 		delete(t.packages, path)
 		return nil, err
@@ -218,7 +217,7 @@ func (p *typePackage) mix() {
 	}
 }
 
-// mixes reports that a type has, or holds somewhere, values that Go writes in a form of their own.
+// mixes reports whether a type contains values that Go writes in a form of their own.
 func mixes(t *shape.Type) bool {
 	return t.Kind == shape.Union || t.Elem != nil && t.Elem.Mixed ||
 		slices.ContainsFunc(t.Fields, func(f shape.Field) bool { return f.Type.Mixed })

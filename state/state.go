@@ -1,12 +1,12 @@
-// Package state answers what an engine asks about the cluster from objects in memory.
+// Package state implements the cluster of an engine with objects in memory.
 //
 // A [Cluster] holds the objects of files: namespaces, params, custom resources, RBAC and whatever else exists.
 // It finds them by kind, namespace and name, also in another API version than the one that was given, and
 // its authorizer answers from the RBAC objects among them as kube-apiserver does.
 //
-// What exists in every cluster exists here without being given: the namespaces default, kube-system,
-// kube-public and kube-node-lease, and the roles and bindings that kube-apiserver creates when it starts
-// (cluster-admin, admin, edit, view, system:*). A given object replaces the built-in one of its name.
+// It also contains the objects that exist in every cluster: the namespaces default, kube-system, kube-public and
+// kube-node-lease, and the roles and bindings that kube-apiserver creates when it starts (cluster-admin, admin, edit,
+// view, system:*). A given object replaces the built-in one of its name.
 package state
 
 import (
@@ -26,15 +26,14 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// A Cluster is a set of objects. It is not changed once made and is safe for concurrent use.
-// It has the methods of celgate.Cluster.
+// A Cluster is a set of objects. It is immutable and safe for concurrent use. It has the methods of celgate.Cluster.
 type Cluster struct {
 	types      *schema.Registry
-	tables     map[string]*table // by storage
-	namespaces *table            // among them
-	converted  sync.Map          // conversion -> map[string]any, objects asked for in another version
-	listed     sync.Map          // schema.GroupVersionKind -> []map[string]any, tables asked for in another version
-	access     func() *access    // what the RBAC objects grant, made when first asked
+	tables     map[string]*table         // by storage
+	namespaces map[string]map[string]any // those among them, by name
+	converted  sync.Map                  // conversion -> map[string]any, objects asked for in another version
+	listed     sync.Map                  // schema.GroupVersionKind -> []map[string]any, tables in another version
+	access     func() *access            // what the RBAC objects grant, made when first asked
 }
 
 // A table holds the objects of one resource, in all its versions, sorted by namespace and name.
@@ -67,7 +66,7 @@ func (r row) String() string {
 	return s
 }
 
-// An ObjectError says what is wrong with one object of a call.
+// An ObjectError is an error about one object of a call.
 type ObjectError struct {
 	Index int // in the call
 	Err   error
@@ -77,7 +76,7 @@ func (e *ObjectError) Error() string { return fmt.Sprintf("object %d: %v", e.Ind
 
 func (e *ObjectError) Unwrap() error { return e.Err }
 
-// New returns a cluster that holds the objects and what exists in every cluster.
+// New returns a cluster with the given objects and those that exist in every cluster.
 //
 // The objects are kept as they are: a caller who reads them from files passes them through prepare.ReadStored first, so
 // that they look as the server reads them. Two things are completed here, on a copy, because they need more than the
@@ -85,8 +84,8 @@ func (e *ObjectError) Unwrap() error { return e.Err }
 // the server gives it when it is created (see existingNamespace). The namespace of an object of a cluster-scoped kind
 // is dropped, as the server does.
 //
-// An error names the object that is wrong, as an [ObjectError]: one without apiVersion, kind or name, an RBAC object
-// that cannot be decoded, one that is the same object as another, maybe in another version. Several errors are joined.
+// The error is an ObjectError for each invalid object, joined: an object without apiVersion, kind or name, an RBAC
+// object that cannot be decoded, or a duplicate, perhaps in another version.
 func New(types *schema.Registry, objects ...map[string]any) (*Cluster, error) {
 	roles, err := bootstrap()
 	if err != nil {
@@ -100,8 +99,8 @@ func New(types *schema.Registry, objects ...map[string]any) (*Cluster, error) {
 	return empty.with(existing).With(objects...)
 }
 
-// NewEmpty returns a cluster that holds nothing, not even what exists in every cluster: what is seen of one that
-// another source knows better.
+// NewEmpty returns a cluster without objects, not even those that exist in every cluster. It is for objects of a
+// cluster that another source completes.
 func NewEmpty(types *schema.Registry) *Cluster { return (&Cluster{types: types}).with(nil) }
 
 // With returns a cluster that holds the objects too, each instead of one that is the same. The receiver is not changed
@@ -125,7 +124,7 @@ func (c *Cluster) With(objects ...map[string]any) (*Cluster, error) {
 // with returns a cluster that holds the rows too. No two of them are the same object.
 func (c *Cluster) with(rows []row) *Cluster {
 	added := map[string][]row{}
-	next := &Cluster{types: c.types, tables: maps.Clone(c.tables), access: c.access}
+	next := &Cluster{types: c.types, tables: maps.Clone(c.tables), namespaces: c.namespaces, access: c.access}
 	for _, r := range rows {
 		storage := c.storage(r.kind)
 		added[storage] = append(added[storage], r)
@@ -139,14 +138,16 @@ func (c *Cluster) with(rows []row) *Cluster {
 	for storage, rows := range added {
 		next.tables[storage] = next.tables[storage].with(rows)
 	}
-	next.namespaces = next.tables[next.storage(namespaceKind)]
+	if storage := next.storage(namespaceKind); len(added[storage]) > 0 {
+		next.namespaces = next.tables[storage].indexByName()
+	}
 	if next.access == nil {
 		next.access = sync.OnceValue(next.newAccess)
 	}
 	return next
 }
 
-// Add returns a cluster that holds one more object, as [Cluster.With] does. The error is about the object alone.
+// Add returns a cluster with one more object, like [Cluster.With]. The error is about the object alone.
 func (c *Cluster) Add(object map[string]any) (*Cluster, error) {
 	next, err := c.With(object)
 	if wrong := (*ObjectError)(nil); errors.As(err, &wrong) {
@@ -177,6 +178,15 @@ func (c *Cluster) rowsOf(objects []map[string]any) ([]row, error) {
 		seen[id] = i
 	}
 	return rows, errors.Join(problems...)
+}
+
+// indexByName returns the objects of a table of a cluster-scoped kind that has one version.
+func (t *table) indexByName() map[string]map[string]any {
+	objects := make(map[string]map[string]any, len(t.rows))
+	for _, r := range t.rows {
+		objects[r.name] = r.object
+	}
+	return objects
 }
 
 // with returns a table with the rows, which are not sorted and hold no two of the same name. A nil table is empty.
@@ -210,10 +220,10 @@ func (t *table) with(rows []row) *table {
 // Get returns one object, in the version of kind. A nil object without an error means that it does not exist.
 // Namespace is empty for cluster-scoped kinds. An error says that the object cannot be converted to kind.
 func (c *Cluster) Get(_ context.Context, kind schema.GroupVersionKind, namespace, name string) (map[string]any, error) {
-	t := c.namespaces // of which every request asks for one
-	if kind != namespaceKind {
-		t = c.tables[c.storage(kind)]
+	if kind == namespaceKind { // every request asks for one
+		return c.namespaces[name], nil
 	}
+	t := c.tables[c.storage(kind)]
 	if t == nil {
 		return nil, nil
 	}

@@ -1,10 +1,10 @@
 // Package webhook answers the admission webhooks of kube-apiserver with an engine.
 //
 // A [Handler] is an http.Handler for any mux: POST /mutate and POST /validate take an AdmissionReview of
-// admission.k8s.io/v1 and answer it. [Configurations] computes the webhook configurations that make the server ask
-// about what policies match, and no more.
+// admission.k8s.io/v1 and answer it. Configurations computes the webhook configurations, so that the server calls the
+// webhook for exactly the requests that policies match.
 //
-// celgate-webhook is the program for clusters: it adds certificates, an election, status, and the rights to read
+// celgate-webhook is the program for clusters: it adds certificates, leader election, status, and permissions for
 // params.
 package webhook
 
@@ -26,17 +26,17 @@ import (
 // engine or with too much at once, 504 past the deadline, 500 after a panic, 4xx for what is not a review. The bodies
 // that are read at once are bounded, and so are the evaluations that run at once.
 type Handler struct {
-	// Engine returns the engine to ask, nil as long as there is none: the method Engine of a [celgate.Live], for
+	// Engine returns the current engine, nil as long as there is none: the method Load of an atomic.Pointer, for
 	// example. It is called once for each request, so that a request is answered by one set of policies.
 	Engine func() *celgate.Engine
 
-	// Shadow makes every answer "allowed", with no patch. What the policies would have done is observed and logged.
+	// Shadow makes every answer "allowed", without a patch. Decisions are only observed and logged.
 	Shadow bool
 
-	// Log gets a line for each denial and failure, and with its level Debug for each change; nil: none.
+	// Log receives a line for each denial and failure, and at level Debug for each change; nil: no log.
 	Log *slog.Logger
 
-	// Observe is told every answer before it is sent; nil: nobody.
+	// Observe receives every answer before it is sent; nil: no observations.
 	Observe func(Observation)
 
 	once    sync.Once
@@ -50,10 +50,10 @@ type Observation struct {
 	Elapsed  time.Duration
 	Request  *celgate.Request  // nil if the body is not a review
 	Decision *celgate.Decision // nil if there is none
-	Shadow   bool              // the decision was not the answer
+	Shadow   bool              // the decision was not used as the answer
 }
 
-// maxInFlight is how many bytes of bodies are read at once.
+// maxInFlight bounds the bytes of all bodies that are being read.
 const maxInFlight = 8 << 20
 
 // ServeHTTP answers one review.
@@ -62,7 +62,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.handler.ServeHTTP(w, r)
 }
 
-// start makes the handler that does the work.
+// start makes the handler on first use.
 func (h *Handler) start() {
 	h.handler = webhook.Handler{Engine: h.Engine, Shadow: h.Shadow, Log: h.Log, Again: &webhook.Again{},
 		InFlight: webhook.NewInFlight(maxInFlight), Evaluations: webhook.NewEvaluations()}
@@ -78,20 +78,21 @@ func (h *Handler) start() {
 	}
 }
 
-// A Target says how the API server reaches a handler: by a URL, or by a Service.
+// A Target defines how the API server reaches a handler: by a URL or a Service.
 type Target struct {
 	Name      string // of both configurations; empty is "celgate"
 	URL       string // https://host:port, or
 	Service   string // a Service, with its namespace and port
-	Namespace string // that of the server, which is never asked about; empty: none
+	Namespace string // of the server, exempt from policies; empty: none
 	Port      int64  // of the Service; 0 is 443
 	CABundle  []byte // PEM; empty: the API server's own trust
 }
 
 // Configurations returns the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration that make the API
-// server ask about what the policies of a set match: the rules of the policies that have bindings. Policies of
-// failurePolicy Fail are asked for below /fail, the others below /ignore, so that each webhook has the failurePolicy of
-// its policies, and each policy runs once: a handler below each has the engine of one part of [Split].
+// server call the webhook for the requests that the policies of a set match: the rules of the policies that have
+// bindings. Policies of failurePolicy Fail are served below /fail, the others below /ignore, so that each webhook has
+// the failurePolicy of its policies, and each policy runs once: a handler below each has the engine of one part of
+// [Split].
 //
 // The rules hold for all bindings, as matchPolicy Equivalent if any policy asks for that. The selectors of policies are
 // taken over where all of a webhook share them. Both configurations also ask about celgate's own kinds.

@@ -5,7 +5,9 @@
 // encoding/json and leaves the object in it the bytes that it is. The other decodes the review and the object with the
 // decoder of apimachinery into the Go types, which is what controller-runtime does for a webhook.
 //
-//	go -C bench run ./serve [-rate N] [-turn DURATION] [-rounds N]
+// Another celgate, say of an earlier commit, takes its turns as one more side with -beside.
+//
+//	go -C bench run ./serve [-rate N] [-turn DURATION] [-rounds N] [-beside PROGRAM]
 package main
 
 import (
@@ -59,6 +61,7 @@ func main() {
 	flag.IntVar(&b.rate, "rate", 1000, "requests a second")
 	flag.DurationVar(&b.turn, "turn", 3*time.Second, "how long one turn takes")
 	flag.IntVar(&b.rounds, "rounds", 3, "how many turns each side has")
+	flag.StringVar(&b.beside, "beside", "", "another celgate `program` to measure as well")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -79,6 +82,7 @@ const (
 	reviewOnly = "decodes the review"
 	withObject = "decodes review and object"
 	policies   = "four policies"
+	other      = "four policies, the other celgate"
 	thousand   = "thousand"
 )
 
@@ -155,6 +159,7 @@ func decodeObject() (func(body []byte) (*admissionv1.AdmissionReview, error), er
 type bench struct {
 	rate, rounds int
 	turn         time.Duration
+	beside       string // a program; empty if there is none
 }
 
 // A side is a process that answers.
@@ -183,13 +188,18 @@ func (b *bench) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if out, err := exec.CommandContext(ctx, "go", "build", "-C", "..", "-o", filepath.Join(folder, program),
+	celgate := filepath.Join(folder, program)
+	if out, err := exec.CommandContext(ctx, "go", "build", "-C", "..", "-o", celgate,
 		"./cmd/celgate").CombinedOutput(); err != nil {
 		return fmt.Errorf("building celgate: %w\n%s", err, out)
 	}
 	var sides []*side
-	for _, name := range []string{reviewOnly, withObject, policies} {
-		s, err := start(ctx, folder, name, string(four))
+	runs := []struct{ name, program string }{{reviewOnly, ""}, {withObject, ""}, {policies, celgate}}
+	if b.beside != "" {
+		runs = append(runs, struct{ name, program string }{other, b.beside})
+	}
+	for _, run := range runs {
+		s, err := start(ctx, folder, run.name, string(four), run.program)
 		if err != nil {
 			return err
 		}
@@ -230,10 +240,13 @@ func (b *bench) run(ctx context.Context, out io.Writer) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	celgate := sides[2]
-	ratio := func(to *side) float64 { return float64(celgate.each().cpu) / float64(to.each().cpu) }
+	own := sides[2]
+	ratio := func(to *side) float64 { return float64(own.each().cpu) / float64(to.each().cpu) }
+	if b.beside != "" {
+		fmt.Fprintf(out, "ratio-beside %.3f\n", ratio(sides[3]))
+	}
 	fmt.Fprintf(out, "memory with 1,000 policies: %d MB\n", used/1e6)
-	fmt.Fprintf(out, "p99-ms %.2f\n", float64(percentile(celgate.paced, 99).Microseconds())/1000)
+	fmt.Fprintf(out, "p99-ms %.2f\n", float64(percentile(own.paced, 99).Microseconds())/1000)
 	fmt.Fprintf(out, "ratio-review %.2f\n", ratio(sides[0]))
 	fmt.Fprintf(out, "ratio-object %.2f\n", ratio(sides[1]))
 	fmt.Fprintf(out, "memory-MB %d\n", used/1e6)
@@ -260,8 +273,9 @@ func percentile(sorted []time.Duration, percent int) time.Duration {
 	return sorted[min(len(sorted)-1, len(sorted)*percent/100)].Round(time.Microsecond)
 }
 
-// start starts a side in a folder of its name, and waits until it answers.
-func start(ctx context.Context, parent, name, set string) (*side, error) {
+// start starts a side in a folder of its name, and waits until it answers. It is celgate, the program, or
+// without one the handler of its name.
+func start(ctx context.Context, parent, name, set, program string) (*side, error) {
 	folder := filepath.Join(parent, name)
 	if err := os.MkdirAll(filepath.Join(folder, "policies"), 0o700); err != nil {
 		return nil, err
@@ -286,11 +300,10 @@ func start(ctx context.Context, parent, name, set string) (*side, error) {
 		return nil, err
 	}
 	s := &side{
-		name: name, patched: name == policies || name == thousand, review: review, url: "https://" + address,
-		metrics: metrics,
+		name: name, patched: program != "", review: review, url: "https://" + address, metrics: metrics,
 	}
-	if s.patched {
-		s.cmd = exec.CommandContext(ctx, filepath.Join(parent, program), "serve", "--alone", "--policy-dir",
+	if program != "" {
+		s.cmd = exec.CommandContext(ctx, program, "serve", "--alone", "--policy-dir",
 			filepath.Join(folder, "policies"),
 			"--listen", address, "--metrics-listen", metrics, "--cert", filepath.Join(folder, "tls.crt"), "--key",
 			filepath.Join(folder, "tls.key"))
@@ -450,7 +463,7 @@ func memoryOfThousand(ctx context.Context, folder, four string) (int64, error) {
 			fmt.Sprintf("resources: [deployments, things%d]", i))
 		set.WriteString(text + "\n---\n")
 	}
-	s, err := start(ctx, folder, thousand, strings.TrimSuffix(set.String(), "---\n"))
+	s, err := start(ctx, folder, thousand, strings.TrimSuffix(set.String(), "---\n"), filepath.Join(folder, program))
 	if err != nil {
 		return 0, err
 	}

@@ -27,8 +27,9 @@ type objects struct {
 
 // A refusal is the server's status to a request that had to succeed.
 type refusal struct {
-	what   string
-	status *metav1.Status
+	what     string
+	status   *metav1.Status
+	unserved bool // it does not serve the kind or resource
 }
 
 func (r *refusal) Error() string {
@@ -73,7 +74,7 @@ func (o *objects) discover(ctx context.Context, gv schema.GroupVersion,
 		return nil, err
 	}
 	if status := answer.Status(); status != nil {
-		return nil, &refusal{"discover " + gv.String(), status}
+		return nil, &refusal{"discover " + gv.String(), status, true}
 	}
 	var list metav1.APIResourceList
 	if err := json.Unmarshal(answer.Body, &list); err != nil {
@@ -86,7 +87,13 @@ func (o *objects) discover(ctx context.Context, gv schema.GroupVersion,
 	if found := find(); found != nil {
 		return found, nil
 	}
-	return nil, fmt.Errorf("%s does not serve it", gv)
+	return nil, &refusal{"discover " + gv.String(), notServed(), true}
+}
+
+// notServed is what a server says to a request for a resource that it does not have.
+func notServed() *metav1.Status {
+	return &metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound,
+		Message: "the server could not find the requested resource"}
 }
 
 // forget drops what discovery said about a group version.
@@ -139,7 +146,7 @@ func (o *objects) create(ctx context.Context, object map[string]any) error {
 		return err
 	}
 	if status := answer.Status(); status != nil {
-		return &refusal{what, status}
+		return &refusal{what: what, status: status}
 	}
 	if object["status"] == nil || !hasStatus {
 		return nil
@@ -155,7 +162,7 @@ func (o *objects) create(ctx context.Context, object map[string]any) error {
 		return err
 	}
 	if status := answer.Status(); status != nil {
-		return &refusal{what + ": status", status}
+		return &refusal{what: what + ": status", status: status}
 	}
 	return nil
 }
@@ -181,7 +188,7 @@ func (o *objects) get(ctx context.Context, object map[string]any) (map[string]an
 		return nil, err
 	}
 	if status := answer.Status(); status != nil {
-		return nil, &refusal{"get " + path, status}
+		return nil, &refusal{what: "get " + path, status: status}
 	}
 	return answer.Object()
 }
@@ -201,7 +208,7 @@ func (o *objects) remove(ctx context.Context, object map[string]any) error {
 		return err
 	}
 	if status := answer.Status(); status != nil && status.Code != http.StatusConflict {
-		return &refusal{"delete " + path, status}
+		return &refusal{what: "delete " + path, status: status}
 	}
 	return poll(ctx, 10*time.Second, errors.New(path+" does not go away"), func() (bool, error) {
 		stored, err := o.get(ctx, object)

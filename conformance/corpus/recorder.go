@@ -22,15 +22,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/conformance/server"
 	"github.com/celgate/celgate/internal/conformance"
 )
 
-// Minor is the Kubernetes minor of the server.
-const Minor = "1.37"
-
 // A Recorder runs cases on a server of its own.
 type Recorder struct {
+	minor    string
+	mutating string // the version in which the server has mutating policies; empty: it has none
 	server   *server.Server
 	objects  objects
 	webhooks *webhooks
@@ -43,15 +43,24 @@ type Recorder struct {
 	created []map[string]any          // state and old object of the last case
 }
 
-// Start starts a server with the recorder's webhooks.
-func Start(ctx context.Context) (_ *Recorder, err error) {
-	s, err := server.Start(ctx, server.Options{Args: []string{
-		"--runtime-config=admissionregistration.k8s.io/v1beta1=true,admissionregistration.k8s.io/v1alpha1=true",
-	}})
+// Start starts a server of a minor with the recorder's webhooks. Options may name admission plugins, and further flags.
+func Start(ctx context.Context, minor string, options server.Options) (_ *Recorder, err error) {
+	mutating, err := conformance.MutatingVersion(minor)
 	if err != nil {
 		return nil, err
 	}
-	r := &Recorder{server: s, objects: objects{server: s}, crds: map[string]map[string]any{}, gone: true}
+	options.Args = append(slices.Clone(options.Args),
+		"--runtime-config=admissionregistration.k8s.io/v1beta1=true,admissionregistration.k8s.io/v1alpha1=true")
+	if minor != celgate.Newest {
+		options.Minor = minor
+		options.Args = append(options.Args, server.MutatingGates(minor)...)
+	}
+	s, err := server.Start(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	r := &Recorder{minor: minor, mutating: mutating, server: s,
+		objects: objects{server: s}, crds: map[string]map[string]any{}, gone: true}
 	defer func() {
 		if err != nil {
 			r.Stop()
@@ -60,7 +69,7 @@ func Start(ctx context.Context) (_ *Recorder, err error) {
 	if r.webhooks, err = startWebhooks(); err != nil {
 		return nil, err
 	}
-	base, err := conformance.Documents([]byte(foundation))
+	base, err := r.documents(foundation)
 	if err != nil {
 		return nil, err
 	}
@@ -88,6 +97,17 @@ func (r *Recorder) Stop() error {
 		r.webhooks.stop()
 	}
 	return r.server.Stop()
+}
+
+// documents reads policies of the recorder's own, as far as the server has their kinds.
+func (r *Recorder) documents(text string) ([]map[string]any, error) {
+	objects, err := conformance.Documents([]byte(text))
+	if r.mutating == "" {
+		objects = slices.DeleteFunc(objects, func(object map[string]any) bool {
+			return strings.HasPrefix(fmt.Sprint(object["kind"]), "MutatingAdmissionPolicy")
+		})
+	}
+	return conformance.WithPolicyVersion(objects, r.mutating), err
 }
 
 // foundation is what the server holds in every case: what the user dev may do, and policies that match nothing but
@@ -141,12 +161,14 @@ spec:
 }
 
 // Install creates the CustomResourceDefinitions of the cases, so that the server knows them when the cases run: their
-// schemas take seconds to arrive where mutations need them, their kinds half a minute where params need them.
+// schemas take seconds to arrive where mutations need them, their kinds half a minute where params need them. Those
+// that an older minor refuses are left out: it is unable to answer their cases.
 func (r *Recorder) Install(ctx context.Context, cases []*conformance.Case) error {
 	for _, c := range cases {
 		for _, object := range c.State {
 			if object["kind"] == "CustomResourceDefinition" && r.crds[text(object, "metadata", "name")] == nil {
-				if err := r.define(ctx, object); err != nil {
+				err := r.define(ctx, object)
+				if err != nil && (r.minor == celgate.Newest || !IsRefusal(err)) {
 					return fmt.Errorf("%s: %w", c.Name, err)
 				}
 			}
@@ -218,7 +240,7 @@ func (r *Recorder) Record(ctx context.Context, c *conformance.Case) (*conformanc
 			return nil, err
 		}
 	}
-	if len(answers) < c.Request.Answers {
+	if len(answers) < c.Request.Answers && r.minor == celgate.Newest { // an older minor may have fewer
 		return nil, fmt.Errorf("%d answers, not %d", len(answers), c.Request.Answers)
 	}
 	var all []*conformance.Want
@@ -230,7 +252,7 @@ func (r *Recorder) Record(ctx context.Context, c *conformance.Case) (*conformanc
 }
 
 func (r *Recorder) record(ctx context.Context, c *conformance.Case) (*conformance.Want, error) {
-	want := &conformance.Want{Minors: []string{Minor}}
+	want := &conformance.Want{Minors: []string{r.minor}}
 	if r.last != nil && c.SamePolicies(r.last) && c.Old == nil && r.last.Old == nil &&
 		(r.last.Want == nil || r.last.Want.Rejected == nil) {
 		want.Rejected = nil
@@ -239,6 +261,11 @@ func (r *Recorder) record(ctx context.Context, c *conformance.Case) (*conformanc
 			return nil, err
 		}
 		rejected, err := r.setUp(ctx, c)
+		var refused *refusal
+		if errors.As(err, &refused) && r.minor != celgate.Newest {
+			want.Unable = refused.Error()
+			return want, nil
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -252,6 +279,10 @@ func (r *Recorder) record(ctx context.Context, c *conformance.Case) (*conformanc
 		return want, nil
 	}
 	_, err := r.send(ctx, c, want)
+	var refused *refusal
+	if r.minor != celgate.Newest && (errors.Is(err, errPanic) || errors.As(err, &refused)) {
+		return &conformance.Want{Minors: want.Minors, Unable: err.Error()}, nil
+	}
 	return want, err
 }
 
@@ -307,14 +338,15 @@ func (r *Recorder) setUp(ctx context.Context, c *conformance.Case) ([]conformanc
 	return rejected, r.mark(ctx)
 }
 
-// write creates policies and bindings, and returns those that were written and those that the server refused.
+// write creates policies and bindings, and returns those that were written and those that the server refused. One of a
+// kind that it does not serve is an error.
 func (r *Recorder) write(ctx context.Context, policies []map[string]any) (written []map[string]any,
 	rejected []conformance.Rejection, err error) {
 	for _, policy := range policies {
 		err := r.objects.create(ctx, policy)
 		var refused *refusal
 		switch {
-		case errors.As(err, &refused) && refused.status.Code != http.StatusConflict:
+		case errors.As(err, &refused) && !refused.unserved && refused.status.Code != http.StatusConflict:
 			rejected = append(rejected, conformance.Rejection{
 				Kind: text(policy, "kind"), Name: text(policy, "metadata", "name"),
 				Status: conformance.Strip(refused.status),
@@ -391,7 +423,7 @@ spec:
   matchConstraints:
     resourceRules: [{apiGroups: [coordination.k8s.io], apiVersions: [v1], operations: [CREATE], resources: [leases]}]
   matchConditions: [{name: marker, expression: "object.metadata.name == 'NAME'"}]
-  mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: "Object{metadata: Object.metadata{labels: Object.metadata.labels{` + "`NAME`" + `: 'x'}}}"}}]
+  mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: "Object{metadata: Object.metadata{labels: Object.metadata.labels{NAME: 'x'}}}"}}]
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
@@ -407,8 +439,8 @@ spec: {policyName: NAME}
 // mark waits until the server has taken up all policies and bindings that were written before.
 func (r *Recorder) mark(ctx context.Context) error {
 	r.markers++
-	name := "marker-" + strconv.Itoa(r.markers)
-	policies, err := conformance.Documents([]byte(strings.ReplaceAll(marker, "NAME", name)))
+	name := "marker" + strconv.Itoa(r.markers)
+	policies, err := r.documents(strings.ReplaceAll(marker, "NAME", name))
 	if err != nil {
 		return err
 	}
@@ -421,7 +453,11 @@ func (r *Recorder) mark(ctx context.Context) error {
 	r.gone = false
 	return poll(ctx, 20*time.Second, errors.New("the policies do not come into force"), func() (bool, error) {
 		answer, err := r.lease(ctx, name)
-		return err == nil && hasWarning(answer, name+" twice"), err
+		ending := name + " twice"
+		if r.mutating == "" {
+			ending = name
+		}
+		return err == nil && hasWarning(answer, ending), err
 	})
 }
 
@@ -470,7 +506,7 @@ func (r *Recorder) forgotten(ctx context.Context) error {
 	if r.gone {
 		return nil
 	}
-	name := "marker-" + strconv.Itoa(r.markers)
+	name := "marker" + strconv.Itoa(r.markers)
 	err := poll(ctx, 20*time.Second, errors.New("the policies stay in force"), func() (bool, error) {
 		answer, err := r.lease(ctx, name)
 		if err != nil || answer.Code >= 400 || hasWarning(answer, name) {
@@ -575,6 +611,13 @@ func (r *Recorder) call(ctx context.Context, c *conformance.Case) (server.Call, 
 	if err != nil {
 		return call, err
 	}
+	if request.Subresource != "" {
+		if _, err := r.objects.discover(ctx, gv, func(found metav1.APIResource) bool {
+			return found.Name == request.Resource+"/"+request.Subresource
+		}); err != nil {
+			return call, err
+		}
+	}
 	call.Path = prefix(gv)
 	if resource[0].Namespaced {
 		call.Path += "/namespaces/" + request.Namespace
@@ -663,7 +706,7 @@ func (r *Recorder) auditSize() (int64, error) {
 // auditAnnotations returns the annotations of policies in the audit event of a request, which was logged after offset.
 func (r *Recorder) auditAnnotations(ctx context.Context, c *conformance.Case, id string,
 	offset int64) (map[string]string, error) {
-	names := map[string]bool{"validation.policy.admission.k8s.io": true}
+	names := map[string]bool{"validation.policy.admission.k8s.io": true, "pod-security.kubernetes.io": true}
 	for _, policy := range c.Policies {
 		names[text(policy, "metadata", "name")] = true
 	}

@@ -64,7 +64,7 @@ func IsRefusal(err error) bool {
 // KeepParams makes the server hold what it knows of the objects of a param kind, whatever policies come and go: see
 // foundation.
 func (r *Recorder) KeepParams(ctx context.Context, apiVersion, kind string) error {
-	policies, err := conformance.Documents([]byte(anchors(apiVersion, kind)))
+	policies, err := r.documents(anchors(apiVersion, kind))
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ type Observation struct {
 // Ask sends the request of a case whose policies are in force and whose old object is stored. It may be called from
 // several goroutines with requests of different users or names.
 func (r *Recorder) Ask(ctx context.Context, c *conformance.Case) (*Observation, error) {
-	want := &conformance.Want{Minors: []string{Minor}}
+	want := &conformance.Want{Minors: []string{r.minor}}
 	seen, err := r.send(ctx, c, want)
 	if errors.Is(err, errPanic) {
 		return &Observation{Want: want, Panic: true}, nil

@@ -26,7 +26,8 @@ type Fields struct {
 // policies see: the object, the old object and the options. celgate only knows the manifests, as if they came from
 // files.
 func (l *Live) CompareFields(ctx context.Context) (*Fields, error) {
-	engine, err := celgate.New(&policy.Set{}, celgate.Options{Types: l.world.types, Cluster: l.world.cluster})
+	engine, err := celgate.New(&policy.Set{}, celgate.Options{KubeVersion: l.world.minor, Types: l.world.types,
+		Cluster: l.world.cluster})
 	if err != nil {
 		return nil, err
 	}

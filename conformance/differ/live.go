@@ -10,11 +10,13 @@ import (
 	"strings"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/conformance/corpus"
+	"github.com/celgate/celgate/conformance/server"
 	"github.com/celgate/celgate/internal/conformance"
 	"github.com/celgate/celgate/internal/prepare"
 	"github.com/celgate/celgate/schema"
@@ -58,9 +60,9 @@ type update struct {
 	news []map[string]any
 }
 
-// StartLive starts a server and makes the world in it.
-func StartLive(ctx context.Context) (_ *Live, err error) {
-	l, err := startWorld(ctx)
+// StartLive starts a server of a minor and makes the world in it.
+func StartLive(ctx context.Context, minor string) (_ *Live, err error) {
+	l, err := startWorld(ctx, minor)
 	if err != nil {
 		return nil, err
 	}
@@ -79,8 +81,8 @@ func StartLive(ctx context.Context) (_ *Live, err error) {
 }
 
 // startWorld starts a server that holds the world, but may not know of it yet wherever policies need it.
-func startWorld(ctx context.Context) (_ *Live, err error) {
-	w, err := readWorld(ctx)
+func startWorld(ctx context.Context, minor string) (_ *Live, err error) {
+	w, err := readWorld(ctx, minor)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +94,7 @@ func startWorld(ctx context.Context) (_ *Live, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.recorder, err = corpus.Start(ctx); err != nil {
+	if l.recorder, err = corpus.Start(ctx, minor, server.Options{}); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -132,19 +134,7 @@ func (l *Live) warm(ctx context.Context, params map[schema.GroupVersionKind]bool
 		q := &question{kind: k, operation: celgate.Create, user: liveUsers[i%len(liveUsers)]}
 		s := &slot{kind: k, token: fmt.Sprintf("warm%d", i), questions: []*question{q}}
 		q.object = withName(k.templates[0], s.token)
-		s.c = s.isolate(&Case{
-			Policy: tree(
-				`{kind: MutatingAdmissionPolicy, spec: {reinvocationPolicy: Never, paramKind: {apiVersion: %s, kind: %s},
-matchConstraints: {resourceRules: [{apiGroups: [%q], apiVersions: [%s], operations: [CREATE], resources: [%s]}]},
-mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: "Object{metadata: Object.metadata{labels: Object.metadata.labels{a: 'b'}}}"}}]}}`,
-				param.GroupVersion(),
-				param.Kind,
-				k.resource.Group,
-				k.resource.Version,
-				k.resource.Resource,
-			),
-			Binding: tree(`{kind: MutatingAdmissionPolicyBinding, spec: {paramRef: {name: limits, parameterNotFoundAction: Allow}}}`),
-		})
+		s.c = s.isolate(l.world.probe(k, param))
 		c := s.corpusCase(q)
 		c.State = l.world.definitions // makes Ask wait for them
 		cases = append(cases, c)
@@ -174,20 +164,42 @@ mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: "Ob
 	return nil
 }
 
+// probe returns a policy about new objects of a kind, with params of another, that the server takes up once it knows
+// both kinds.
+func (w *World) probe(k *kind, param schema.GroupVersionKind) *Case {
+	name, does := "ValidatingAdmissionPolicy", `validations: [{expression: "true"}]`
+	bound := "validationActions: [Deny], "
+	if w.mutating != "" {
+		name, bound = "MutatingAdmissionPolicy", ""
+		does = `reinvocationPolicy: Never, mutations: [{patchType: ApplyConfiguration, applyConfiguration: ` +
+			`{expression: "Object{metadata: Object.metadata{labels: Object.metadata.labels{a: 'b'}}}"}}]`
+	}
+	r := k.resource
+	c := &Case{
+		Policy: tree(`{kind: %s, spec: {paramKind: {apiVersion: %s, kind: %s}, matchConstraints: {resourceRules:
+[{apiGroups: [%q], apiVersions: [%s], operations: [CREATE], resources: [%s]}]}, %s}}`,
+			name, param.GroupVersion(), param.Kind, r.Group, r.Version, r.Resource, does),
+		Binding: tree(`{kind: %sBinding, spec: {%sparamRef: {name: limits, parameterNotFoundAction: Allow}}}`, name, bound),
+	}
+	for _, object := range []map[string]any{c.Policy, c.Binding} {
+		object["apiVersion"] = w.policyVersion(w.mutating != "")
+	}
+	return c
+}
+
 // tree reads a template in YAML.
 func tree(format string, args ...any) map[string]any {
 	trees, err := conformance.Documents(fmt.Appendf(nil, format, args...))
 	if err != nil || len(trees) != 1 {
 		panic(fmt.Sprintf("%d trees: %v", len(trees), err)) // the templates are in this file
 	}
-	trees[0]["apiVersion"] = "admissionregistration.k8s.io/v1"
 	return trees[0]
 }
 
 // liveUsers may send every request; see world/rbac.yaml. All are in system:authenticated.
 var liveUsers = []celgate.UserInfo{
 	{Username: "alice", Groups: []string{"devs"}},
-	{Username: "bob", UID: "7", Extra: map[string][]string{"scope": {"a", "b"}}},
+	{Username: "bob", UID: "7", Extra: map[string]authenticationv1.ExtraValue{"scope": {"a", "b"}}},
 	{Username: "system:serviceaccount:shop:robot",
 		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:shop"}},
 }
@@ -331,7 +343,7 @@ func createOnly(k *kind) bool {
 }
 
 // isUnseen reports kinds whose requests webhooks are not asked about.
-func isUnseen(k *kind) bool { return k.resource.Group == "admissionregistration.k8s.io" }
+func isUnseen(k *kind) bool { return k.resource.Group == policyGroup }
 
 // refill makes the pools of an epoch.
 func (l *Live) refill(ctx context.Context, seed uint64, epoch int) error {
@@ -552,7 +564,7 @@ func (l *Live) round(ctx context.Context, slots []*slot) ([]finding, error) {
 			existing = append(existing, s.stored)
 		}
 	}
-	world := &conformance.World{Minor: celgate.Newest, Types: l.world.types}
+	world := &conformance.World{Minor: l.world.minor, Types: l.world.types}
 	if world.Cluster, err = state.New(l.world.types, existing...); err != nil {
 		return nil, err
 	}

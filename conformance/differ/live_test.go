@@ -13,7 +13,7 @@ import (
 
 // TestSlot checks that the policy of a slot is about the objects of the slot alone, also under another name.
 func TestSlot(t *testing.T) {
-	world, err := readWorld(t.Context())
+	world, err := readWorld(t.Context(), celgate.Newest)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/google/cel-go/common/ast"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -89,7 +90,7 @@ func (t *topic) add(p effects.Path) {
 	}
 }
 
-// speaksOf reports that the policy reads a field of request, such as userInfo.groups, or something below it.
+// speaksOf reports whether the policy reads a field of request, such as userInfo.groups, or something below it.
 func (t *topic) speaksOf(root string, steps ...string) bool {
 	return slices.ContainsFunc(t.paths[root],
 		func(p effects.Path) bool { return effects.NewPath(root, steps...).Contains(p) })
@@ -246,7 +247,7 @@ func (g *generator) user(t *topic) celgate.UserInfo {
 	case t.speaksOf("request", "userInfo", "groups") && g.chance(60):
 		user.Groups = append(slices.Clone(user.Groups), text)
 	case t.speaksOf("request", "userInfo", "extra") && strings.Trim(text, lowered) == "":
-		user.Extra = map[string][]string{text: {pick(g, t.texts...)}}
+		user.Extra = map[string]authenticationv1.ExtraValue{text: {pick(g, t.texts...)}}
 	case t.speaksOf("request", "userInfo"):
 		user = celgate.UserInfo{Username: text, Groups: []string{"devs"}}
 	}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -321,7 +322,7 @@ func (r *request) complete() {
 var users = []celgate.UserInfo{
 	{Username: "alice", Groups: []string{"devs", "system:authenticated"}},
 	{Username: "bob", UID: "7", Groups: []string{"system:authenticated"},
-		Extra: map[string][]string{"scope": {"a", "b"}}},
+		Extra: map[string]authenticationv1.ExtraValue{"scope": {"a", "b"}}},
 	{Username: "system:serviceaccount:shop:robot", Groups: []string{"system:serviceaccounts"}},
 	{},
 }

@@ -7,7 +7,7 @@ import (
 // policy makes a policy about a kind, and its binding. Its author has a sample before its eyes.
 func (g *generator) policy(k *kind, sample *object) *Case {
 	a := &author{generator: g, kind: k, sample: sample.tree}
-	mutating := g.chance(45)
+	mutating := g.chance(45) && g.world.mutating != ""
 	name := "ValidatingAdmissionPolicy"
 	if mutating {
 		name = "MutatingAdmissionPolicy"
@@ -51,13 +51,23 @@ func (g *generator) policy(k *kind, sample *object) *Case {
 			[]any{"Warn", "Audit"}, []any{"Audit", "Deny"})
 		a.validations(spec)
 	}
-	const api = "admissionregistration.k8s.io/v1"
+	api := g.world.policyVersion(mutating)
 	return &Case{
 		Policy: map[string]any{"apiVersion": api, "kind": name, "metadata": map[string]any{"name": "policy"},
 			"spec": spec},
 		Binding: map[string]any{"apiVersion": api, "kind": name + "Binding",
 			"metadata": map[string]any{"name": "binding"}, "spec": bound},
 	}
+}
+
+const policyGroup = "admissionregistration.k8s.io"
+
+// policyVersion returns the API version of policies that the server takes.
+func (w *World) policyVersion(mutating bool) string {
+	if mutating {
+		return policyGroup + "/" + w.mutating
+	}
+	return policyGroup + "/v1"
 }
 
 func appendItem(to any, item any) []any {

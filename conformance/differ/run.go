@@ -2,11 +2,16 @@ package differ
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
+	"os"
 	"time"
+
+	"github.com/celgate/celgate"
 )
 
 // A Run is one comparison of many cases.
@@ -35,6 +40,40 @@ type Totals struct {
 	Differences int    `json:"differences"`
 
 	Live *LiveTotals `json:"live,omitempty"` // of the run on a live server beside it
+}
+
+// Recorded are the totals of the last recorded runs.
+type Recorded struct {
+	Totals
+	Minors map[string]*LiveTotals `json:"minors,omitempty"` // of runs on live servers of older minors
+}
+
+// Record writes the totals of a run to a file: those of the newest minor in the place of its earlier ones, those of an
+// older minor beside what else the file holds.
+func (t *Totals) Record(file, minor string) error {
+	var recorded Recorded
+	text, err := os.ReadFile(file)
+	switch {
+	case err == nil:
+		err = json.Unmarshal(text, &recorded)
+	case errors.Is(err, fs.ErrNotExist):
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	if minor == celgate.Newest {
+		recorded.Totals = *t
+	} else {
+		if recorded.Minors == nil {
+			recorded.Minors = map[string]*LiveTotals{}
+		}
+		recorded.Minors[minor] = t.Live
+	}
+	if text, err = json.MarshalIndent(recorded, "", "  "); err != nil {
+		return err
+	}
+	return os.WriteFile(file, append(text, '\n'), 0o666)
 }
 
 // Do compares until the time is over.

@@ -29,7 +29,7 @@ func (l *Live) shrink(ctx context.Context, f finding) (finding, error) {
 		f.slot = &slot{kind: f.slot.kind, token: f.slot.token, c: f.slot.c, old: f.slot.old, stored: f.slot.stored,
 			questions: []*question{f.question}}
 	}
-	world := &conformance.World{Minor: celgate.Newest, Types: l.world.types}
+	world := &conformance.World{Minor: l.world.minor, Types: l.world.types}
 	var err error
 	if world.Cluster, err = state.New(l.world.types, l.exists...); err != nil {
 		return f, err

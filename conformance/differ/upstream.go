@@ -311,8 +311,7 @@ func (u *upstream) ask(ctx context.Context, p *compiled, r *request) (a *answer)
 	attributes := &recorder{answer: a, Attributes: admission.NewAttributesRecord(object, old, r.Kind, r.Namespace,
 		r.Name, r.Resource, r.SubResource,
 		admission.Operation(r.Operation), r.options(), r.DryRun,
-		&user.DefaultInfo{Name: r.UserInfo.Username, UID: r.UserInfo.UID, Groups: r.UserInfo.Groups,
-			Extra: r.UserInfo.Extra})}
+		userOf(r))}
 	var err error
 	if p.mutating != nil {
 		if r.Operation == celgate.Delete { // the plugin does not handle it
@@ -342,6 +341,16 @@ func (u *upstream) ask(ctx context.Context, p *compiled, r *request) (a *answer)
 		}
 	}
 	return a
+}
+
+// userOf is the user of a request, as the plugins take one.
+func userOf(r *request) user.Info {
+	info := &user.DefaultInfo{Name: r.UserInfo.Username, UID: r.UserInfo.UID, Groups: r.UserInfo.Groups,
+		Extra: map[string][]string{}}
+	for key, values := range r.UserInfo.Extra {
+		info.Extra[key] = values
+	}
+	return info
 }
 
 // A recorder keeps the audit annotations that the plugin adds.

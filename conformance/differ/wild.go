@@ -82,7 +82,7 @@ func StartWild(ctx context.Context, folders ...string) (_ *Wild, err error) {
 	if err := w.pair(finds); err != nil {
 		return nil, err
 	}
-	if w.Live, err = startWorld(ctx); err != nil {
+	if w.Live, err = startWorld(ctx, celgate.Newest); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -146,13 +146,13 @@ func (w *Wild) read(folder string) ([]find, error) {
 	return finds, err
 }
 
-const admissionV1 = "admissionregistration.k8s.io/v1"
+const admissionV1 = policyGroup + "/v1"
 
 // policyKind returns the kind of a policy or of the policy of a binding, "" if the object is neither.
 func policyKind(object map[string]any) (kind string, binding bool) {
 	kind, _ = object["kind"].(string)
 	kind, binding = strings.CutSuffix(kind, "Binding")
-	if group := kindOf(object).Group; group != "admissionregistration.k8s.io" ||
+	if group := kindOf(object).Group; group != policyGroup ||
 		kind != string(policy.Validating) && kind != string(policy.Mutating) {
 		return "", false
 	}

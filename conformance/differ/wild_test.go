@@ -65,7 +65,7 @@ func TestTopic(t *testing.T) {
 
 // TestNear checks that fields appear, disappear and have the values that a policy speaks of, and that a name stays.
 func TestNear(t *testing.T) {
-	world, err := readWorld(t.Context())
+	world, err := readWorld(t.Context(), celgate.Newest)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestNear(t *testing.T) {
 
 // TestPut checks the steps into lists and maps.
 func TestPut(t *testing.T) {
-	world, err := readWorld(t.Context())
+	world, err := readWorld(t.Context(), celgate.Newest)
 	if err != nil {
 		t.Fatal(err)
 	}

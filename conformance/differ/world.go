@@ -45,6 +45,8 @@ var files embed.FS
 
 // A World is what exists besides policies and requests: types, namespaces, params, who may do what.
 type World struct {
+	minor       string // of the server
+	mutating    string // the version in which it serves mutating policies; empty: it serves none
 	types       *schema.Registry
 	definitions []map[string]any // CustomResourceDefinitions
 	state       []map[string]any // as it is stored
@@ -76,9 +78,9 @@ type request struct {
 	object, old *object
 }
 
-// NewWorld reads the world. It stands until ctx ends.
+// NewWorld reads the world of the newest minor. It stands until ctx ends.
 func NewWorld(ctx context.Context) (*World, error) {
-	w, err := readWorld(ctx)
+	w, err := readWorld(ctx, celgate.Newest)
 	if err != nil {
 		return nil, err
 	}
@@ -86,13 +88,17 @@ func NewWorld(ctx context.Context) (*World, error) {
 	return w, err
 }
 
-// readWorld reads the world without the server's side.
-func readWorld(ctx context.Context) (*World, error) {
-	w := &World{authorizer: authorizer.AuthorizerFunc(authorize)}
-	types, err := builtin.Registry(celgate.Newest)
+// readWorld reads the world of a minor without the server's side.
+func readWorld(ctx context.Context, minor string) (*World, error) {
+	w := &World{minor: minor, authorizer: authorizer.AuthorizerFunc(authorize)}
+	types, err := builtin.Registry(minor)
 	if err != nil {
 		return nil, err
 	}
+	if w.mutating, err = conformance.MutatingVersion(minor); err != nil {
+		return nil, err
+	}
+	types = conformance.Serve(types, policyGroup+"/"+w.mutating)
 	if w.definitions, err = read("definitions"); err != nil {
 		return nil, err
 	}
@@ -127,7 +133,7 @@ func readWorld(ctx context.Context) (*World, error) {
 	return w, err
 }
 
-// read reads manifests of kinds, one of each.
+// read reads manifests of kinds, one of each that the minor has.
 func (w *World) read(name string) ([]*kind, error) {
 	templates, err := read(name)
 	if err != nil {
@@ -137,6 +143,9 @@ func (w *World) read(name string) ([]*kind, error) {
 	for _, t := range templates {
 		gvk := kindOf(t)
 		resource := w.types.ResourceFor(gvk)
+		if resource == nil && w.minor != celgate.Newest {
+			continue
+		}
 		if resource == nil {
 			return nil, fmt.Errorf("no resource for %v", gvk)
 		}

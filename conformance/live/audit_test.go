@@ -409,7 +409,7 @@ spec: {group: down.example.com, version: v1, groupPriorityMinimum: 100, versionP
 `)
 	eventually(t, func() string {
 		r := celgate(t, "", args...)
-		if r.code != 2 || !strings.Contains(r.stderr, "things.down.example.com: ask the server what down.example.com/v1 holds") {
+		if r.code != 2 || !strings.Contains(r.stderr, "things.down.example.com: read the resources of down.example.com/v1 from the server") {
 			return fmt.Sprintf("%+v", r)
 		}
 		return ""

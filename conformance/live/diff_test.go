@@ -163,7 +163,7 @@ spec: {policyName: diff-live, validationActions: [Deny]}
 		}
 	}
 	if err := json.Unmarshal([]byte(r.stdout), &got); err != nil || r.code != 1 ||
-		r.stderr != "celgate: the cluster: no policy is in force\n" {
+		r.stderr != "celgate: the cluster: none of the policies is in force\n" {
 		t.Fatalf("%v: %+v", err, r)
 	}
 	denied := map[string]bool{}

@@ -1,14 +1,18 @@
 package live
 
 import (
+	"flag"
 	"testing"
 
+	engine "github.com/celgate/celgate"
 	"github.com/celgate/celgate/conformance/differ"
 )
 
+var fieldsMinor = flag.String("fields-minor", engine.Newest, "whose server TestFields asks")
+
 // TestFields compares, for every kind, all fields of what policies see of a new, an updated and a deleted object.
 func TestFields(t *testing.T) {
-	l, err := differ.StartLive(t.Context())
+	l, err := differ.StartLive(t.Context(), *fieldsMinor)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,29 +24,42 @@ import (
 	"github.com/celgate/celgate/conformance/server"
 )
 
-// TestHandover moves policies from celgate to a server that serves them itself.
-func TestHandover(t *testing.T) {
-	keep(t, world)
+// putDefinitions serves celgate's own kinds until the test ends.
+func putDefinitions(t *testing.T) {
+	t.Helper()
 	files, err := filepath.Glob("../../deploy/crds/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
+	var texts []string
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
+		texts = append(texts, string(text))
 		put(t, string(text))
 	}
-	own := strings.ReplaceAll(policies, "admissionregistration.k8s.io/v1", "policy.celgate.dev/v1")
 	eventually(t, func() string {
-		answer, err := api.Do(t.Context(), server.Call{Method: http.MethodGet,
-			Path: "/apis/policy.celgate.dev/v1/mutatingadmissionpolicybindings"})
-		if err != nil || answer.Code != http.StatusOK {
-			return fmt.Sprint(err, answer)
+		for _, path := range []string{"v1/mutatingadmissionpolicybindings", "v1alpha1/admissionpolicylibraries",
+			"v1alpha1/admissionpolicies", "v1alpha1/admissionpolicybindings"} {
+			answer, err := api.Do(t.Context(), server.Call{Method: http.MethodGet, Path: "/apis/policy.celgate.dev/" + path})
+			if err != nil || answer.Code != http.StatusOK {
+				for _, text := range texts { // those of another test may just be on their way out
+					keep(t, text)
+				}
+				return fmt.Sprint(err, answer)
+			}
 		}
 		return ""
 	})
+}
+
+// TestHandover moves policies from celgate to a server that serves them itself.
+func TestHandover(t *testing.T) {
+	keep(t, world)
+	putDefinitions(t)
+	own := strings.ReplaceAll(policies, "admissionregistration.k8s.io/v1", "policy.celgate.dev/v1")
 	put(t, own)
 	web := objects(t, deployment("shop", "web", 2))[0]
 	eventually(t, func() string { // until the server has forgotten the native policies of the other tests

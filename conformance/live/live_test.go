@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -56,9 +57,15 @@ type result struct {
 	stdout, stderr string
 }
 
-// celgate runs the program with manifests on standard input.
+// celgate runs the program with manifests on standard input. Admission plugins are those of api, which has none of them
+// on that change objects.
 func celgate(t *testing.T, stdin string, args ...string) result {
 	t.Helper()
+	if args[0] == "apply" || args[0] == "explain" {
+		if !slices.Contains(args, "--confirm") {
+			args = append([]string{args[0], "--admission-plugins=-*"}, args[1:]...)
+		}
+	}
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), program, args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
@@ -93,8 +100,12 @@ var plurals = map[string]string{
 	"Service": "services", "ServiceAccount": "serviceaccounts", "Role": "roles", "CronJob": "cronjobs", "Pod": "pods",
 	"ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings", "RoleBinding": "rolebindings",
 	"CustomResourceDefinition": "customresourcedefinitions", "APIService": "apiservices",
+	"LimitRange": "limitranges", "ResourceQuota": "resourcequotas", "Secret": "secrets",
+	"ValidatingWebhookConfiguration":   "validatingwebhookconfigurations",
 	"ValidatingAdmissionPolicy":        "validatingadmissionpolicies",
 	"AdmissionPolicy":                  "admissionpolicies",
+	"AdmissionPolicyBinding":           "admissionpolicybindings",
+	"AdmissionPolicyLibrary":           "admissionpolicylibraries",
 	"ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
 	"MutatingAdmissionPolicy":          "mutatingadmissionpolicies",
 	"MutatingAdmissionPolicyBinding":   "mutatingadmissionpolicybindings",
@@ -110,7 +121,7 @@ func pathOf(tree map[string]any) string {
 	}
 	switch kind {
 	case "ConfigMap", "Deployment", "Widget", "Role", "RoleBinding", "Service", "ServiceAccount", "CronJob",
-		"Pod":
+		"Pod", "LimitRange", "ResourceQuota", "Secret":
 		namespace, _ := metadata["namespace"].(string)
 		if namespace == "" {
 			namespace = "default"

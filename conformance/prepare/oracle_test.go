@@ -54,6 +54,7 @@ var (
 	count = flag.Int("objects", 100, "random objects of each kind")
 	only  = flag.String("kind", "", "only kinds that contain this text")
 	seed  = flag.Uint64("seed", 1, "of the random objects")
+	show  = flag.Int("show", 20, "how many rules that celgate lacks are listed with -v")
 )
 
 // server is a scheme with a strict decoder, as the API server has.

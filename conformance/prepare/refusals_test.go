@@ -97,7 +97,8 @@ func TestMetadata(t *testing.T) {
 				ctx := genericapirequest.WithRequestInfo(genericapirequest.WithNamespace(context.Background(), "shop"),
 					&genericapirequest.RequestInfo{APIGroup: res.Group, APIVersion: res.Version, Resource: res.Resource})
 				server := rest.ValidateCreate(ctx, obj, s)
-				ours := refuses.Create(kind.GroupKind(), object, res.Namespaced)
+				builtin := refuses.Builtin{Kind: kind.GroupKind(), Namespaced: res.Namespaced, Type: types.Type(kind)}
+				ours := builtin.Create(object)
 				if len(ours) > 0 {
 					refused++
 				}
@@ -113,7 +114,7 @@ func TestMetadata(t *testing.T) {
 					continue
 				}
 				server = rest.ValidateUpdate(ctx, obj, before, u)
-				sameMetadata(t, "update", object, server, refuses.Update(kind.GroupKind(), object, old, res.Namespaced))
+				sameMetadata(t, "update", object, server, builtin.Update(object, old))
 				if t.Failed() {
 					return
 				}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/celgate/celgate/internal/prepare"
 	"github.com/celgate/celgate/schema"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -181,7 +182,7 @@ func TestObjectToValidate(t *testing.T) {
 func testForValidation(t *testing.T, types *schema.Registry, res *schema.Resource, sub string, s updater, count int) {
 	g := &generator{Rand: rand.New(rand.NewPCG(*seed, 3)), plausible: true}
 	in := prepare.Input{Types: types, Resource: res, SubResource: sub, Namespace: "shop", Now: now,
-		User: prepare.User{Name: "dev"}}
+		User: authenticationv1.UserInfo{Username: "dev"}}
 	for i := range count {
 		in.DryRun = g.IntN(2) == 0
 		if c, ok := s.(both); ok && sub == "" {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,6 +18,7 @@ import (
 	core "k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/registry/core/persistentvolume"
 
+	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/prepare"
 )
 
@@ -56,7 +58,7 @@ func TestWarnings(t *testing.T) {
 			t.Run(name+" "+sub, func(t *testing.T) {
 				g := &generator{Rand: rand.New(rand.NewPCG(*seed, 4)), plausible: true, warned: true}
 				in := prepare.Input{Types: registry, Resource: res, SubResource: sub, Namespace: "shop", Now: now,
-					User: prepare.User{Name: "dev"}}
+					User: authenticationv1.UserInfo{Username: "dev"}}
 				for range *count {
 					in.Operation, in.Object, in.Old = "CREATE", decoded(t, g, in), nil
 					if c, ok := s.(interface {
@@ -141,7 +143,7 @@ func compareWarnings(t *testing.T, in prepare.Input, kinds map[string]bool,
 	want := slices.Clone(warnings)
 	after := in
 	after.Object = prepare.ObjectToValidate(in)
-	got := prepare.Warnings(after)
+	got := prepare.Warnings(after, celgate.Newest)
 	for _, text := range want {
 		_, text, _ = strings.Cut(text, ": ")
 		kinds[in.Resource.Resource+strings.Split(text, `"`)[0]] = true

@@ -170,7 +170,7 @@ func TestDialectUnjudged(t *testing.T) {
 	managed(t, 1)
 	denied(t, "say in the data who is called at noon", func() *server.Answer { return configMap(t, nil) })
 	statusOf(t, "admissionpolicies/team", `unknown field "spec.nonsense"`, "reason: Invalid")
-	statusOf(t, "admissionpolicybindings/team", "there is no AdmissionPolicy team in force")
+	statusOf(t, "admissionpolicybindings/team", "AdmissionPolicy team is not in force")
 	statusOf(t, "admissionpolicies/other", "in force on 1 of 1 replicas")
 }
 
@@ -241,26 +241,8 @@ spec: {policies: [{name: a}, {name: b}]}
 // in their status, until one of them changes.
 func TestDialectFight(t *testing.T) {
 	managed(t, 1)
-	sets := func(name, value string) string {
-		return fmt.Sprintf(`
-apiVersion: policy.celgate.dev/v1alpha1
-kind: AdmissionPolicy
-metadata: {name: %s}
-spec:
-  matchConstraints:
-    resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: [configmaps], operations: [CREATE]}]
-  reinvocationPolicy: IfNeeded
-  mutations:
-  - patchType: ApplyConfiguration
-    applyConfiguration: {expression: 'Object{data: {"x": "%s"}}'}
-`, name, value)
-	}
-	inForce(t, sets("a", "1")+"---"+sets("b", "2")+`---
-apiVersion: policy.celgate.dev/v1alpha1
-kind: AdmissionPolicyBinding
-metadata: {name: both}
-spec: {policies: [{name: a}, {name: b}]}
-`)
+	sets := func(name, value string) string { return setting(name, "Fail", value) }
+	inForce(t, sets("a", "1")+"---"+sets("b", "2")+bothBound)
 	statusOf(t, "admissionpolicies/a", "in force on 1 of 1 replicas", "reason: NoFightSeen")
 	const warning = `AdmissionPolicy a does not come to rest: fights with AdmissionPolicy b over data.x: "1", "2", "1", "2", "1"`
 	eventually(t, 10*time.Second, func() string {
@@ -275,4 +257,62 @@ spec: {policies: [{name: a}, {name: b}]}
 	good(t, apply(t, dialectPath+"admissionpolicies", object(t, sets("b", "1"))))
 	statusOf(t, "admissionpolicies/a", "reason: NoFightSeen")
 	statusOf(t, "admissionpolicies/b", "reason: NoFightSeen", "observedGeneration: 2")
+}
+
+// setting is a policy that sets the same field of all ConfigMaps, and runs again where it has changed.
+func setting(name, failurePolicy, value string) string {
+	return fmt.Sprintf(`
+apiVersion: policy.celgate.dev/v1alpha1
+kind: AdmissionPolicy
+metadata: {name: %s}
+spec:
+  failurePolicy: %s
+  matchConstraints:
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: [configmaps], operations: [CREATE]}]
+  reinvocationPolicy: IfNeeded
+  mutations:
+  - patchType: ApplyConfiguration
+    applyConfiguration: {expression: 'Object{data: {"x": "%s"}}'}
+`, name, failurePolicy, value)
+}
+
+const bothBound = `---
+apiVersion: policy.celgate.dev/v1alpha1
+kind: AdmissionPolicyBinding
+metadata: {name: both}
+spec: {policies: [{name: a}, {name: b}]}
+`
+
+// TestDialectFightOfWebhooks has two policies of different failurePolicies that set one field to two values. Each of the
+// two webhooks sees its own policy alone: the later one decides, no request warns, and the status of neither says that
+// they fight. What each has to find at the end tells: mutationValidationPolicy names the field.
+func TestDialectFightOfWebhooks(t *testing.T) {
+	managed(t, 1)
+	inForce(t, setting("a", "Fail", "1")+"---"+setting("b", "Ignore", "2")+bothBound)
+	statusOf(t, "admissionpolicies/a", "in force on 1 of 1 replicas", "reason: NoFightSeen")
+	statusOf(t, "admissionpolicies/b", "in force on 1 of 1 replicas", "reason: NoFightSeen")
+	var set any
+	eventually(t, 10*time.Second, func() string {
+		a := configMap(t, map[string]any{"k": "v"})
+		if len(a.Warnings) > 0 {
+			t.Errorf("warnings: %q", a.Warnings)
+		}
+		made, err := a.Object()
+		if err != nil {
+			t.Fatal(err)
+		}
+		set = made["data"].(map[string]any)["x"]
+		if set == nil {
+			return "nothing is set yet"
+		}
+		return ""
+	})
+	if set != "2" {
+		t.Errorf("x is %v", set)
+	}
+	statusOf(t, "admissionpolicies/a", "reason: NoFightSeen")
+	checked := strings.Replace(setting("a", "Fail", "1"), "  mutations:", "  mutationValidationPolicy: Fail\n  mutations:", 1)
+	good(t, apply(t, dialectPath+"admissionpolicies", object(t, checked)))
+	denied(t, `no longer holds: made again, it changes data.x from "2" to "1"`,
+		func() *server.Answer { return configMap(t, map[string]any{"k": "v"}) })
 }

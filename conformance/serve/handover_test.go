@@ -183,7 +183,7 @@ func (h *handover) run(t *testing.T) {
 	}
 	denied(t, password, func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
 	for _, g := range r.gates {
-		if log := g.log(); strings.Contains(log, "cannot ") {
+		if log := g.log(); strings.Contains(log, "is forbidden") {
 			t.Error(log)
 		}
 	}

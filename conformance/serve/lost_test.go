@@ -81,7 +81,7 @@ func TestLost(t *testing.T) {
 		return ""
 	})
 	foreign(t, disowning)
-	const lost = `mutation owner no longer holds: made once more it changes metadata.labels.owner from "them" to "us"`
+	const lost = `mutation owner no longer holds: made again, it changes metadata.labels.owner from "them" to "us"`
 	denied(t, "AdmissionPolicy 'owned' with binding 'owned' denied request: "+lost,
 		func() *server.Answer { return configMap(t, nil) })
 	if status := configMap(t, nil).Status(); status == nil || status.Code != http.StatusUnprocessableEntity {

@@ -142,13 +142,22 @@ func (c *countedCase) of(t *testing.T, prefix, group, kind string) []map[string]
 	}
 }
 
-// sentinels deny what is named sentinel, those of released kinds what another one has given a label: who sees them act
-// has seen what came before.
-var sentinels, ownSentinels = countedCases{
+// sentinels deny objects of their names, those of released kinds once another one has given a label. A request that one
+// of them denies shows that the policies written before it are in force. Policies of each failurePolicy have webhooks
+// of their own, so each has sentinels.
+var sentinels, ownSentinels = inBoth(countedCases{
 	{Name: "sentinel", Spec: "validations: [{expression: '!has(object.metadata.labels)', message: seen}]\n"},
 	{Name: "sentinel", Spec: `mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: 'Object{metadata: Object.metadata{labels: {"a": "b"}}}'}}]
 `},
-}, countedCases{{Name: "sentinel", Spec: "validations: [{expression: 'false', message: seen}]\n"}}
+}), inBoth(countedCases{{Name: "sentinel", Spec: "validations: [{expression: 'false', message: seen}]\n"}})
+
+// inBoth adds the same cases with failurePolicy Ignore, under names that say so.
+func inBoth(cases countedCases) countedCases {
+	for _, c := range cases {
+		cases = append(cases, countedCase{Name: c.Name + "-ignore", Spec: c.Spec + "failurePolicy: Ignore\n"})
+	}
+	return cases
+}
 
 // ask puts policies in force on a server, of a group and of released kinds unless a kind is given, sends one request
 // about each, and removes them when the test ends.
@@ -179,13 +188,15 @@ func (c countedCases) ask(t *testing.T, s *server.Server, group, kind, prefix st
 			Query: map[string][]string{"dryRun": {"All"}}, Body: map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
 				"metadata": map[string]any{"name": prefix + name}, "data": map[string]any{"a": "b"}}})
 	}
-	eventually(t, 30*time.Second, func() string {
-		answer := create("sentinel")
-		if status := answer.Status(); status == nil || !strings.Contains(status.Message, "seen") {
-			return fmt.Sprintf("the policies are not in force: %d %s", answer.Code, answer.Body)
-		}
-		return ""
-	})
+	for _, each := range last {
+		eventually(t, 30*time.Second, func() string {
+			answer := create(each.Name)
+			if status := answer.Status(); status == nil || !strings.Contains(status.Message, "seen") {
+				return fmt.Sprintf("the policies are not in force: %d %s", answer.Code, answer.Body)
+			}
+			return ""
+		})
+	}
 	for _, each := range c {
 		create(each.Name)
 	}

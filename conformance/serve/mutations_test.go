@@ -31,6 +31,8 @@ spec:
           metadata: Object.metadata{annotations: {"ticket": objects.unset()}},
           spec: Object.spec{template: Object.spec.template{spec: Object.spec.template.spec{
             nodeSelector: objects.replace({"disk": "ssd"}),
+            tolerations: objects.replace(object.spec.template.spec.?tolerations.orValue([]).map(t,
+              objects.apply(t, Object.spec.template.spec.tolerations{effect: "NoSchedule", value: objects.unset()}))),
             initContainers: [objects.remove(Object.spec.template.spec.initContainers{name: "debug"})],
             containers: [Object.spec.template.spec.containers{name: "proxy", image: "proxy", args: ["--mesh"]}]
           }}}
@@ -70,6 +72,7 @@ spec:
     metadata: {labels: {app: x}}
     spec:
       nodeSelector: {disk: hdd, zone: a}
+      tolerations: [{key: k, operator: Exists}, {key: l, operator: Exists, effect: NoExecute}]
       initContainers: [{name: debug, image: debug}, {name: init, image: local/init}]
       containers:
       - {name: x, image: local/x, env: [{name: DEBUG, value: "1"}, {name: A, value: "1"}]}
@@ -96,6 +99,7 @@ func TestDialectMutations(t *testing.T) {
 labels: map[a:0 b:0]
 paused: <nil>, 3 revisions
 nodeSelector: map[disk:ssd]
+tolerations: [{k Exists NoSchedule } {l Exists NoSchedule }]
 initContainers: init Never [WHO=init]
 containers: x Never [A=1 WHO=x], proxy Always [--mesh]
 `
@@ -145,6 +149,7 @@ func tidied(t *testing.T, tree map[string]any) string {
 			Template             struct {
 				Spec struct {
 					NodeSelector               map[string]string
+					Tolerations                []struct{ Key, Operator, Effect, Value string }
 					InitContainers, Containers []container
 				}
 			}
@@ -169,9 +174,9 @@ func tidied(t *testing.T, tree map[string]any) string {
 	if d.Spec.Paused != nil {
 		paused = fmt.Sprint(*d.Spec.Paused)
 	}
-	return fmt.Sprintf("annotations: %v\nlabels: %v\npaused: %s, %d revisions\nnodeSelector: %v\ninitContainers: %s\ncontainers: %s\n",
+	return fmt.Sprintf("annotations: %v\nlabels: %v\npaused: %s, %d revisions\nnodeSelector: %v\ntolerations: %v\ninitContainers: %s\ncontainers: %s\n",
 		d.Metadata.Annotations, d.Metadata.Labels, paused, d.Spec.RevisionHistoryLimit, spec.NodeSelector,
-		list(spec.InitContainers), list(spec.Containers))
+		spec.Tolerations, list(spec.InitContainers), list(spec.Containers))
 }
 
 // TestDialectTypes writes a policy that is wrong by the types of what it matches: it is refused, or with Warn its

@@ -465,7 +465,7 @@ func TestRolling(t *testing.T) {
 		t.Fatal(err)
 	}
 	conn.Close()
-	if !strings.Contains(r.gates[0].log(), "certificate replaced") {
+	if !strings.Contains(r.gates[0].log(), "certificate reloaded") {
 		t.Error("the certificate is the first one")
 	}
 }

@@ -183,7 +183,7 @@ func TestStatus(t *testing.T) {
 		"mutatingadmissionpolicies/a-later":         {"message: in force on 2 of 2 replicas\n", ready, "order: 2\n"},
 		"mutatingadmissionpolicies/b-first":         {ready, "order: 1\n"},
 		"mutatingadmissionpolicies/c-alone": {
-			"message: no binding puts it in force\n  observedGeneration: 1\n  reason: Unbound\n  status: \"False\"\n  type: Ready\n"},
+			"message: it does not have a binding\n  observedGeneration: 1\n  reason: Unbound\n  status: \"False\"\n  type: Ready\n"},
 	} {
 		resource, name, _ := strings.Cut(object, "/")
 		eventually(t, 45*time.Second, // a replica that an earlier test has killed counts for 30 s
@@ -326,6 +326,6 @@ func TestDialectStatus(t *testing.T) {
 	good(t, apply(t, definitionPath, documents(t, []byte(strings.Replace(widgets, "size: {", "width: {type: integer}, size: {", 1)))[0]))
 	statusOf(t, policy, "paramKind:\n  apiVersion: example.com/v1\n  generation: 2\n")
 	good(t, apply(t, dialectPath+"admissionpolicies", documents(t, []byte(strings.Replace(told, "[apps, example.com]", "[app]", 1)))[0]))
-	statusOf(t, policy, append(not("NoResource"), "the cluster serves nothing that the rules of AdmissionPolicy told match")...)
+	statusOf(t, policy, append(not("NoResource"), "the cluster does not serve any resource that matches the rules of AdmissionPolicy")...)
 	statusOf(t, binding, not("NoResource")...)
 }

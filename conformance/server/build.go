@@ -60,12 +60,19 @@ func MutatingVersion(minor string) string {
 // MutatingArgs are the flags with which a server of the minor serves MutatingAdmissionPolicies where that is off by
 // default.
 func MutatingArgs(minor string) []string {
-	version := MutatingVersion(minor)
-	if version == "" || version == "v1" {
+	gates := MutatingGates(minor)
+	if gates == nil {
 		return nil
 	}
-	return []string{"--feature-gates=MutatingAdmissionPolicy=true",
-		"--runtime-config=admissionregistration.k8s.io/" + version + "=true"}
+	return append(gates, "--runtime-config=admissionregistration.k8s.io/"+MutatingVersion(minor)+"=true")
+}
+
+// MutatingGates are those of MutatingArgs without --runtime-config.
+func MutatingGates(minor string) []string {
+	if version := MutatingVersion(minor); version == "" || version == "v1" {
+		return nil
+	}
+	return []string{"--feature-gates=MutatingAdmissionPolicy=true"}
 }
 
 var (

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/celgate/celgate/internal/conformance"
 )
 
 // TestReleases holds the table of other minors together: a plugin that is not in [Disturbing] would be turned off
@@ -19,10 +21,13 @@ func TestReleases(t *testing.T) {
 			}
 		}
 	}
-	for minor, want := range map[string]string{"1.31": "", "1.32": "v1alpha1", "1.35": "v1beta1", "1.36": "v1",
-		"": "v1"} {
-		if got := MutatingVersion(minor); got != want {
-			t.Errorf("%s serves MutatingAdmissionPolicies in %q", minor, got)
+	if got := MutatingVersion(""); got != "v1" {
+		t.Errorf("the newest serves MutatingAdmissionPolicies in %q", got)
+	}
+	for _, minor := range Minors() { // the tables of kinds say the same
+		want, err := conformance.MutatingVersion(minor)
+		if got := MutatingVersion(minor); got != want || err != nil {
+			t.Errorf("%s serves MutatingAdmissionPolicies in %q, not %q: %v", minor, got, want, err)
 		}
 		if on := MutatingArgs(minor) != nil; on != (want != "" && want != "v1") {
 			t.Errorf("%s: %v", minor, MutatingArgs(minor))

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -31,7 +32,7 @@ type Call struct {
 	User   string // whom to impersonate; empty for none
 	UID    string
 	Groups []string
-	Extra  map[string][]string
+	Extra  map[string]authenticationv1.ExtraValue
 }
 
 // Apply is the call that makes an object what a tree says, whether it exists or not.

@@ -60,7 +60,7 @@ func TestWarnings(t *testing.T) {
 		if !policy.IsRecognised(d.Object) {
 			continue
 		}
-		p, _, err := policy.FromObject(d.Object, d)
+		p, _, err := policy.FromObject(d.Object, d.Place)
 		if err != nil || p == nil || p.Kind != policy.Validating {
 			continue
 		}

@@ -1,9 +1,9 @@
 // Package bound keeps evaluations within memory and time.
 //
-// The costs of CEL are counted when a call has returned, and a call can make a text of terabytes of two short ones. So
-// before a call that can grow something, or that can take much longer than its cost says, its size is predicted
-// (predict.go), and charged to the [Meter] of the evaluation. A charge beyond a limit is an error of the expression
-// like any other.
+// CEL counts the cost of a call after it has returned, and a call can make a text of terabytes from two short ones. So
+// before a call that can produce large values, or that can take much longer than its cost suggests, its size is
+// predicted (predict.go) and charged to the [Meter] of the evaluation. A charge beyond a limit is an error of the
+// expression like any other.
 package bound
 
 import (
@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// A Size is what a call takes.
+// A Size is the memory and time that a call takes.
 type Size struct {
-	Bytes int64 // of the values that it makes
-	Spare int64 // bytes beyond those while it runs
+	Bytes int64 // of the resulting values
+	Spare int64 // additional bytes while it runs
 	Steps int64 // of about ten nanoseconds each
 }
 
@@ -24,7 +24,7 @@ func (s Size) exceeds(l Limits) bool {
 	return s.Bytes > l.Bytes || s.Spare > l.Bytes-s.Bytes || s.Steps > l.Steps
 }
 
-// String tells a size to people: the memory, the time, or both, each if it is worth a word.
+// String describes a size: the memory, the time, or both, as far as they matter.
 func (s Size) String() string {
 	memory, duration := add(s.Bytes, s.Spare), s.duration()
 	switch {
@@ -40,10 +40,10 @@ const step = 10 * time.Nanosecond
 
 func (s Size) duration() time.Duration { return Time(s.Steps) }
 
-// Time is about how long some steps take.
+// Time returns the approximate duration of a number of steps.
 func Time(steps int64) time.Duration { return time.Duration(mul(steps, int64(step))) }
 
-// Steps is how many are about as long.
+// Steps returns the number of steps with about this duration.
 func Steps(t time.Duration) int64 { return int64(t / step) }
 
 func durationText(d time.Duration) string {
@@ -68,7 +68,7 @@ func bytesText(n int64) string {
 	return fmt.Sprintf("%d B", n)
 }
 
-// Limits are what one evaluation may take.
+// Limits are the limits of one evaluation.
 type Limits struct {
 	Bytes int64
 	Steps int64
@@ -78,24 +78,24 @@ var (
 	// Served are the limits of a server, in which many evaluations share the memory.
 	Served = Limits{Bytes: 32 << 20, Steps: 20_000_000}
 
-	// Predicted are the limits of what predicts the answer of the API server, which has none.
+	// Predicted are the limits for predictions of the API server's answers; the server itself does not have any.
 	Predicted = Limits{Bytes: 1 << 30, Steps: 2_000_000_000}
 )
 
-// garbage is how many bytes beside a result take a step to make and to take away again. A loop whose every call leaves
-// some behind makes gigabytes in a second, with which a collector that has to share its processors does not keep up.
+// garbage is the number of bytes of garbage that cost one step to allocate and collect. A loop with garbage in every
+// call makes gigabytes in a second; the collector, which shares the processors, cannot keep up with more.
 const garbage = 10
 
-// freeBytes are those for which an evaluation needs no share of the Pool.
+// freeBytes is the memory of an evaluation that is not taken from the Pool.
 const freeBytes = 256 << 10
 
 // A Pool is the memory that evaluations share.
 type Pool struct {
-	Bytes int64 // in all
+	Bytes int64 // in total
 	taken atomic.Int64
 }
 
-// Usage returns how much of it is in use.
+// Usage returns the bytes in use.
 func (p *Pool) Usage() int64 { return p.taken.Load() }
 
 func (p *Pool) take(n int64) bool {
@@ -106,19 +106,19 @@ func (p *Pool) take(n int64) bool {
 	return false
 }
 
-// A Meter adds up what one evaluation takes: all expressions of one invocation of a policy, and what the invocations
-// before it have left in the object. It is for one goroutine. The zero value has the limits Served and is there for one
-// call each.
+// A Meter adds up the charges of one evaluation: of all expressions of one invocation of a policy, and the memory of
+// the object that the invocations before have changed. It is for one goroutine. The zero value has the limits Served
+// for each single call.
 type Meter struct {
 	Limits Limits
 	Pool   *Pool           // nil: none
-	Done   <-chan struct{} // closed when nobody waits for the evaluation any more; nil: never
+	Done   <-chan struct{} // closed when the result is no longer needed; nil: never
 
 	bytes, steps int64
-	kept         int64 // bytes of invocations that are over
+	kept         int64 // of finished invocations
 	pooled       int64 // bytes taken from the pool
 	digits       int64 // of the longest quantity
-	largest      Size  // single charge that went beyond Served
+	largest      Size  // the largest single charge beyond Served
 	refused      bool
 	stopped      error
 }
@@ -127,7 +127,7 @@ type Meter struct {
 type Error struct {
 	Size   Size
 	Limits Limits
-	Shared bool // the memory is used up by other evaluations
+	Shared bool // other evaluations use the shared memory
 }
 
 func (e *Error) Error() string {
@@ -149,7 +149,7 @@ func (m *Meter) limits() Limits {
 	return m.Limits
 }
 
-// Charge adds a size, before it is taken. With an error nothing is added.
+// Charge adds a size in advance. On error it does not add anything.
 func (m *Meter) Charge(s Size) error {
 	if m == nil {
 		m = &Meter{}
@@ -181,7 +181,7 @@ func (m *Meter) Charge(s Size) error {
 // ChargeBytes charges memory alone.
 func (m *Meter) ChargeBytes(n int) error { return m.Charge(Size{Bytes: int64(n)}) }
 
-// Total returns what this invocation has been charged.
+// Total returns the charges of this invocation.
 func (m *Meter) Total() Size { return Size{Bytes: m.bytes, Steps: m.steps} }
 
 // Start begins another expression.
@@ -191,7 +191,7 @@ func (m *Meter) Start() {
 	}
 }
 
-// Err returns why the expression, or a variable that it asked for, was stopped; nil if it was not.
+// Err returns the reason why the expression, or a variable that it reads, was stopped; nil if it was not.
 func (m *Meter) Err() error {
 	if m == nil {
 		return nil
@@ -210,14 +210,14 @@ func (m *Meter) Mark() Mark {
 	return Mark{m.bytes, m.steps}
 }
 
-// Reset takes back the charges since the mark: what was made is garbage, and is made again.
+// Reset undoes the charges since the mark: the values are garbage, and are made again.
 func (m *Meter) Reset(to Mark) {
 	if m != nil {
 		m.bytes, m.steps = to.bytes, to.steps
 	}
 }
 
-// DoExempt does something whose charges do not count, from a state of before: what it makes is garbage.
+// DoExempt calls do without counting its charges since from: its values are garbage.
 func (m *Meter) DoExempt(from Mark, do func()) {
 	if m == nil {
 		do()
@@ -231,8 +231,7 @@ func (m *Meter) DoExempt(from Mark, do func()) {
 	*m = saved
 }
 
-// Begin starts another invocation: what the one before has made is garbage. It returns to the pool what this gives
-// back.
+// Begin starts another invocation: the values of the one before are garbage, and their memory returns to the pool.
 func (m *Meter) Begin() {
 	if m == nil {
 		return
@@ -244,22 +243,22 @@ func (m *Meter) Begin() {
 	}
 }
 
-// Keep makes what the invocation has made stay until the end, as in the object that it has changed.
+// Keep keeps the charges of the invocation until the end, because the changed object holds its values.
 func (m *Meter) Keep() {
 	if m != nil {
 		m.kept, m.bytes = add(m.kept, m.bytes), 0
 	}
 }
 
-// End gives everything back.
+// End returns all memory to the pool.
 func (m *Meter) End() {
 	m.kept = 0
 	m.Begin()
 	*m = Meter{}
 }
 
-// Excess returns what the invocation took, or would have taken, if that is more than Served, and whether it was
-// refused. It forgets it.
+// Excess returns the size of the invocation, or of the refused charge, if it exceeds Served, and whether it was
+// refused. It then forgets it.
 func (m *Meter) Excess() (taken Size, refused bool) {
 	taken, refused = m.largest, m.refused
 	m.largest, m.refused = Size{}, false

@@ -13,32 +13,32 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// A Pattern is what a regular expression takes, known before it is compiled. Costs of CEL count its characters, and
+// A Pattern is the size of a regular expression, known before it is compiled. CEL's cost counts its characters, and
 // `x{1000}` is a thousand instructions.
 type Pattern struct {
 	Spare int64 // bytes while it is compiled and used
 	chars int64
-	extra int64 // instructions beyond those that its characters stand for
-	fold  int64 // steps while it is parsed
+	extra int64 // instructions beyond one for each character
+	fold  int64 // steps for parsing it
 }
 
-// Of regexp of Go 1.26, measured by TestPatterns.
+// Constants of regexp of Go 1.26, measured by TestPatterns.
 const (
 	characterBytes = 450 // of the parsed tree, the program and the state of a match, for a character
-	// of those, for an instruction that a repetition makes; 3.3 million are the most that regexp compiles
+	// of these, for an instruction of a repetition; regexp compiles at most 3.3 million
 	instructionBytes = 300
-	stateBytes       = 24      // of a place in a text at which an instruction was tried
-	mostStates       = 1 << 18 // of those
+	stateBytes       = 24      // of an instruction and a position in the text, remembered by a match
+	mostStates       = 1 << 18 // of these
 	mostInstructions = 3_360_000
-	foldSteps        = 5           // for a character of a class whose case does not count
-	longFold         = 100_000_000 // steps after which nothing is parsed to predict what it takes
-	groupBytes       = 16          // of where a group begins and ends
+	foldSteps        = 5           // for a character of a case-insensitive class
+	longFold         = 100_000_000 // limit of steps for parsing a pattern to predict its size
+	groupBytes       = 16          // of the start and the end of a group
 	categoryBytes    = 7000        // of the ranges of \pL
-	// instructions that are looked at for a character of a text in one step; few are alive at a time
+	// instructions processed for a character of a text in one step; few are alive at a time
 	instructionSteps = 16
 )
 
-// PatternOf looks at a regular expression. It parses only what does not take more than most bytes to parse.
+// PatternOf examines a regular expression. It parses only patterns that take at most most bytes to parse.
 func PatternOf(pattern string, most int64) Pattern {
 	n := int64(len(pattern))
 	p := Pattern{chars: n, Spare: n*characterBytes + int64(
@@ -52,42 +52,41 @@ func PatternOf(pattern string, most int64) Pattern {
 		}
 		p.Spare = add(p.Spare, mul(p.extra, instructionBytes))
 	}
-	// A match may be at every instruction at once, and has the places of all groups for each.
+	// A match may be at every instruction at once, and has the positions of all groups for each.
 	p.Spare = add(p.Spare, mul(add(n, p.extra), groups(pattern)*groupBytes))
 	return p
 }
 
-// groups is how many groups a pattern captures, or more.
+// groups returns an upper bound of the capturing groups of a pattern.
 func groups(pattern string) int64 {
 	capture, other := strings.Count(pattern, "("), strings.Count(pattern, "(?")
 	return int64(capture - other + strings.Count(pattern, "(?P<") + strings.Count(pattern, "(?<"))
 }
 
-// IsSmall reports whether a pattern is soon compiled and may stay so for as long as its policy is in force.
+// IsSmall reports whether a pattern compiles quickly and may stay compiled while its policy is in force.
 func (p Pattern) IsSmall() bool { return p.Spare <= 256<<10 && p.fold <= Steps(10*time.Millisecond) }
 
-// Steps is what a match with a text takes beyond its cost, once the pattern is compiled.
+// Steps returns the time of a match with a text beyond its cost, for a compiled pattern.
 func (p Pattern) Steps(text string) int64 { return mul(p.extra, int64(len(text))) / instructionSteps }
 
-// MatchSize is what a match with a text takes, with all that comes before it.
+// MatchSize returns the size of a match with a text, including compilation.
 func (p Pattern) MatchSize(text string) Size {
 	return Size{Spare: add(p.Spare, p.states(text)), Steps: add(p.fold, p.Steps(text))}
 }
 
-// states is what a match remembers of the places in a text at which instructions were tried, in a program of up to 500
+// states returns the memory in which a match remembers instructions and positions in a text, for a program of up to 500
 // instructions.
 func (p Pattern) states(text string) int64 {
 	return stateBytes * min(mul(add(p.chars, p.extra), int64(len(text))+1), mostStates)
 }
 
-// FoldingSteps is how many steps it takes to parse the classes of a regular expression for which upper and lower case
-// are one: (?i)[B-𞥂] is read character by character. It counts what looks like a range, also in the text of an
-// expression.
+// FoldingSteps returns the steps for parsing the case-insensitive classes of a regular expression: (?i)[B-𞥂] is read
+// character by character. It counts everything that looks like a range, also in the text of an expression.
 func FoldingSteps(pattern string) (steps int64) {
 	if !strings.Contains(pattern, "(?") {
 		return 0
 	}
-	const first, last = 'A', 0x1e943 // of the characters that have another case
+	const first, last = 'A', 0x1e943 // of the characters with another case
 	for i := strings.IndexByte(pattern, '-'); i >= 0; {
 		rest := pattern[i+1:]
 		to, _ := utf8.DecodeRuneInString(rest)
@@ -108,7 +107,8 @@ func FoldingSteps(pattern string) (steps int64) {
 	return steps
 }
 
-// instructions is how many a regular expression is compiled to, within a few for each of its characters.
+// instructions estimates the number of instructions of a compiled regular expression, within a few for each of its
+// characters.
 func instructions(re *syntax.Regexp) int64 {
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -138,7 +138,8 @@ func instructions(re *syntax.Regexp) int64 {
 	return n
 }
 
-// readMatch returns the arguments of a match: a text and a pattern that is not compiled yet. It reads the pattern once.
+// readMatch returns the arguments of a match, a text and a pattern that is not compiled yet, and examines the pattern
+// once.
 func readMatch(m *Meter, args []ref.Val) (s, pattern string, takes Pattern, ok bool) {
 	s, ok = text(args, 0)
 	pattern, isText := text(args, 1)
@@ -164,7 +165,7 @@ func chargeMatch(m *Meter, args []ref.Val) error {
 	return m.try(func(look func()) { search(re, s, look) })
 }
 
-// ChargeMatch charges a match with a constant pattern, which is compiled.
+// ChargeMatch charges a match with a constant pattern, which is compiled already.
 func (m *Meter) ChargeMatch(p Pattern, re *regexp.Regexp, text string) error {
 	if err := m.Charge(Size{Spare: p.states(text), Steps: p.Steps(text)}); err != nil {
 		return err
@@ -175,11 +176,12 @@ func (m *Meter) ChargeMatch(p Pattern, re *regexp.Regexp, text string) error {
 	return m.try(func(look func()) { search(re, text, look) })
 }
 
-// shortText is so short that looking for every match in it cannot take long: each may look at the rest of it once.
+// shortText is the length of a text in which finding all matches cannot take long: each match may read the rest of it
+// once.
 const shortText = 512
 
-// chargeFindAll charges findAll, of whose matches there may be one for each byte and one more. A match of `a|a.*b`
-// reads to the end of the text before it takes one character.
+// chargeFindAll charges findAll, which may find a match for each byte and one more. A match of `a|a.*b` reads to the
+// end of the text before it takes one character.
 func chargeFindAll(m *Meter, args []ref.Val) error {
 	s, pattern, takes, ok := readMatch(m, args)
 	if !ok {
@@ -199,7 +201,7 @@ func chargeFindAll(m *Meter, args []ref.Val) error {
 		if takes.isHeavy(s) {
 			search(re, s, look)
 		}
-		_ = re.ReplaceAllStringFunc(s, func(string) string { // of what looks for all, this tells when it has found one
+		_ = re.ReplaceAllStringFunc(s, func(string) string { // the only one that reports each match
 			look()
 			if left--; left == 0 {
 				panic(errEnough)
@@ -209,19 +211,19 @@ func chargeFindAll(m *Meter, args []ref.Val) error {
 	})
 }
 
-// IsLight reports whether a match takes so little that it needs no charge.
+// IsLight reports whether a match is so fast that it need not be charged.
 func (p Pattern) IsLight(text string) bool { return mul(int64(len(text)), p.chars+p.extra) < 100_000 }
 
-// isHeavy reports whether a match can take longer than some tens of milliseconds: every instruction may be looked at
+// isHeavy reports whether a match can take longer than some tens of milliseconds: every instruction may be processed
 // for every character.
 func (p Pattern) isHeavy(text string) bool { return mul(int64(len(text)), p.chars+p.extra) > 4_000_000 }
 
-// search looks for the first match, and at something else now and then.
+// search finds the first match, and calls look now and then.
 func search(re *regexp.Regexp, text string, look func()) {
 	re.FindReaderIndex(&lookingReader{Reader: strings.NewReader(text), look: look})
 }
 
-// A lookingReader calls look before each few characters. A program of regexp has some 50,000 instructions at most here,
+// A lookingReader calls look before each few characters. A program of regexp has at most some 50,000 instructions here,
 // so that these take milliseconds.
 type lookingReader struct {
 	*strings.Reader
@@ -237,15 +239,15 @@ func (r *lookingReader) ReadRune() (rune, int, error) {
 }
 
 var (
-	errEnough = errors.New("as many matches as were asked for")
-	errDone   = errors.New("evaluation stopped: nobody waits for it any more")
+	errEnough = errors.New("as many matches as requested")
+	errDone   = errors.New("evaluation stopped: the request has ended")
 )
 
-// tried is how many times longer than its limit something may take that is tried, because the machine may be busy.
+// tried is the factor by which a tried call may exceed its limit of time, because the machine may be busy.
 const tried = 10
 
-// try does what a call would do whose time nobody can predict and that nothing can stop, in a way that looks whether it
-// has taken too long. Then the call is not made.
+// try does the work of a call whose time cannot be predicted and that cannot be stopped, in a way that checks the time.
+// If it takes too long, the call is not made.
 func (m *Meter) try(do func(look func())) (err error) {
 	defer func() {
 		switch reason := recover(); reason {
@@ -266,7 +268,7 @@ func (m *Meter) try(do func(look func())) (err error) {
 		case <-m.Done:
 			panic(errDone)
 		default:
-			runtime.Gosched() // others answer requests
+			runtime.Gosched() // for goroutines that answer requests
 		}
 		if took := time.Since(start); took > tried*Time(limits.Steps) {
 			panic(&Error{Size: Size{Steps: Steps(took)}, Limits: limits})
@@ -277,8 +279,8 @@ func (m *Meter) try(do func(look func())) (err error) {
 	return nil
 }
 
-// DoWatched does what nobody charges for and what looks at its context now and then, as loops of cel-go do: with errors
-// in them they take the square of their length. It has the time of what is tried.
+// DoWatched does work that is not charged and that checks its context now and then, such as loops of cel-go: with
+// errors in them they take time quadratic in their length. It has the time limit of try.
 func (m *Meter) DoWatched(ctx context.Context, do func(context.Context) error) error {
 	if m == nil {
 		return do(ctx)

@@ -13,11 +13,11 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// A Guard charges what a call with some arguments will take.
+// A Guard charges the predicted size of a call with the given arguments.
 type Guard func(m *Meter, args []ref.Val) error
 
-// GuardOf returns the guard of a function, nil for one that can neither grow nor take longer than its arguments are
-// long. The overload is empty if it is not known.
+// GuardOf returns the guard of a function; nil for one whose result and time are at most proportional to its arguments.
+// An unknown overload is empty.
 func GuardOf(function, overload string) Guard {
 	if strings.HasPrefix(overload, "add_") && overload != overloads.AddString && overload != overloads.AddBytes {
 		return nil
@@ -49,11 +49,11 @@ func GuardOf(function, overload string) Guard {
 	}
 }
 
-// stepsLeft is how far predictions need to count.
+// stepsLeft is the limit up to which predictions need to count.
 func (m *Meter) stepsLeft() int64 { return m.limits().Steps + 1 }
 
-// A predictor says what a call takes, never much less and not many times more. It counts no further than most steps.
-// Arguments of a wrong type take nothing: the call is an error.
+// A predictor predicts the size of a call: never much less than the real one, and not many times more. It counts at
+// most most steps. Arguments of a wrong type have size zero: the call is an error.
 type predictor func(args []ref.Val, most int64) Size
 
 const (
@@ -61,8 +61,8 @@ const (
 	number = 8  // of an int behind one
 )
 
-// predictors has every function that can grow, by its name: which overload is called may only be known when it is.
-// TestEveryFunction knows why all others need none.
+// predictors are the predictors by the name of the function, because the overload may be known only when it is called.
+// TestEveryFunction has the reasons why other functions need none.
 var predictors = map[string]predictor{
 	"semver":                    predictVersion,
 	"isSemver":                  predictVersion,
@@ -129,8 +129,8 @@ func predictAdd(args []ref.Val, _ int64) Size {
 	return Size{} // a list of two lists holds both
 }
 
-// predictEqual counts the values of what is compared in lockstep: of the smaller side. Where one side is given, not
-// made, that is no larger than the object.
+// predictEqual counts the values compared in lockstep: those of the smaller side. If one side is not made by an
+// expression, that is at most the size of the object.
 func predictEqual(args []ref.Val, most int64) Size {
 	if !IsMade(args[0]) || !IsMade(args[1]) || count(args[0]) != count(args[1]) {
 		return Size{}
@@ -140,7 +140,7 @@ func predictEqual(args []ref.Val, most int64) Size {
 	return Size{Steps: add(min(l, r), min(lt, rt)/128)}
 }
 
-// count is the number of items of a list or map.
+// count returns the number of items of a list or map.
 func count(v ref.Val) int64 {
 	if sized, ok := v.(traits.Sizer); ok {
 		n, _ := sized.Size().(types.Int)
@@ -149,7 +149,7 @@ func count(v ref.Val) int64 {
 	return 1
 }
 
-// lister is an argument as a list.
+// lister returns an argument as a list.
 func lister(args []ref.Val, i int) (l traits.Lister, n int64) {
 	if i >= len(args) {
 		return nil, 0
@@ -161,7 +161,7 @@ func lister(args []ref.Val, i int) (l traits.Lister, n int64) {
 	return l, count(l)
 }
 
-// deepWeight is the weight of the items of a list that may be lists themselves; of others their number.
+// deepWeight returns the weight of the items of a list if they may be lists themselves, else their number.
 func deepWeight(l traits.Lister, n, most int64) int64 {
 	if n == 0 {
 		return 0
@@ -300,10 +300,13 @@ func predictFormat(args []ref.Val, most int64) Size {
 		case types.Bytes:
 			bytes = add(bytes, 2*int64(len(v)))
 		case types.Double, types.Int, types.Uint:
-			bytes = add(bytes, 24)
+			bytes = add(bytes, numberBytes)
 			switch form[i] {
-			case 'f':
-				bytes = add(bytes, add(precision, 300))
+			case 'f', 's', 'd':
+				bytes = add(bytes, precision)
+				if f, is := v.(types.Double); is {
+					bytes = add(bytes, fractionBytes(float64(f)))
+				}
 			case 'e':
 				bytes = add(bytes, precision)
 			case 'b':
@@ -312,11 +315,11 @@ func predictFormat(args []ref.Val, most int64) Size {
 			steps = add(steps, precision/16)
 		default:
 			if !IsDeep(v) {
-				bytes = add(bytes, 40)
+				bytes = add(bytes, scalarBytes)
 				break
 			}
-			values, inside := Weight(v, most)
-			bytes, steps = add(bytes, add(inside, mul(values, 8))), add(steps, mul(values, 4))
+			values, inside := TextWeight(v, most)
+			bytes, steps = add(bytes, inside), add(steps, mul(values, 4))
 		}
 		next++
 	}
@@ -337,7 +340,7 @@ func predictSplit(args []ref.Val, _ int64) Size {
 	return Size{Bytes: slot * n, Steps: n + int64(len(s))/16}
 }
 
-// predictVersion predicts a version, which is a list of what stands between its dots.
+// predictVersion predicts a version, which is a list of the parts between its dots.
 func predictVersion(args []ref.Val, _ int64) Size {
 	s, _ := text(args, 0)
 	if len(s) <= shortReading {
@@ -348,7 +351,7 @@ func predictVersion(args []ref.Val, _ int64) Size {
 	return Size{Bytes: 40*dots + n, Spare: 200*dots + 2*n, Steps: 4*dots + n}
 }
 
-// predictReading predicts a value that is no longer than its text, or an error that quotes it.
+// predictReading predicts a value that is at most as long as its text, or an error that quotes it.
 func predictReading(args []ref.Val, _ int64) Size {
 	s, _ := text(args, 0)
 	if len(s) <= shortReading {
@@ -358,7 +361,7 @@ func predictReading(args []ref.Val, _ int64) Size {
 	return Size{Bytes: 2 * n, Spare: 14 * n, Steps: n}
 }
 
-// predictHash predicts a sum of a text or bytes, which is short.
+// predictHash predicts a hash of a text or bytes, which is short.
 func predictHash(args []ref.Val, _ int64) Size {
 	n := int64(0)
 	switch v := firstOf(args).(type) {
@@ -380,14 +383,14 @@ func firstOf(args []ref.Val) ref.Val {
 	return args[0]
 }
 
-// shortReading is so short that whatever is made of it is small.
+// shortReading is the length of a text whose derived values are all small.
 const shortReading = 1024
 
 func predictRunes(args []ref.Val, _ int64) Size {
 	s, _ := text(args, 0)
 	n := int64(len(s))
 	if !utf8.ValidString(s) {
-		n *= 3 // a byte that is not text becomes a rune of three
+		n *= 3 // an invalid byte becomes a rune of three bytes
 	}
 	return Size{Bytes: n, Spare: 4 * int64(len(s)), Steps: int64(len(s)) / 4}
 }
@@ -400,7 +403,7 @@ func predictSpareRunes(args []ref.Val, _ int64) Size {
 func predictQuote(args []ref.Val, _ int64) Size {
 	s, _ := text(args, 0)
 	n := int64(len(s))
-	return Size{Bytes: 2 + 3*n, Spare: 5 * n, Steps: n} // a byte that is not text becomes one of three
+	return Size{Bytes: 2 + 3*n, Spare: 5 * n, Steps: n} // an invalid byte becomes three bytes
 }
 
 func predictEscape(args []ref.Val, _ int64) Size {
@@ -440,7 +443,7 @@ func predictSlice(args []ref.Val, _ int64) Size {
 	return Size{Bytes: slot * int64(to-from), Spare: slot * int64(to-from), Steps: int64(to - from)}
 }
 
-// predictCopy is for what makes a list of the items of another one, by appending.
+// predictCopy predicts functions that append the items of a list to a new one.
 func predictCopy(args []ref.Val, _ int64) Size {
 	_, n := lister(args, 0)
 	return Size{Bytes: mul(slot, n), Spare: mul(slot, n), Steps: n}
@@ -456,7 +459,7 @@ func predictDistinct(args []ref.Val, most int64) Size {
 	if l == nil {
 		return Size{}
 	}
-	// Scalars are found in a map; others are compared with each other.
+	// Scalars are found in a map; other values are compared with each other.
 	steps := n
 	if n > 0 && IsDeep(l.Get(types.IntZero)) {
 		steps = mul(n, deepWeight(l, n, most))
@@ -484,7 +487,7 @@ func predictFlatten(args []ref.Val, most int64) Size {
 	return Size{Bytes: mul(slot, n), Spare: mul(slot, n), Steps: mul(n, levels)}
 }
 
-// leaves counts what is left of a list without some levels of it, and how many levels there are.
+// leaves counts the items of a list after flattening some levels, and those levels.
 func leaves(l traits.Lister, depth, most int64) (n, levels int64) {
 	for it := l.Iterator(); it.HasNext() == types.True && n <= most; {
 		inner, ok := it.Next().(traits.Lister)
@@ -516,7 +519,7 @@ func predictPairsTwice(args []ref.Val, most int64) Size {
 	return Size{Steps: mul(2, predictPairs(args, most).Steps)}
 }
 
-// predictInsert is for the macro transformMapEntry, which inserts a map in each iteration.
+// predictInsert predicts the macro transformMapEntry, which inserts a map in each iteration.
 func predictInsert(args []ref.Val, _ int64) Size {
 	if len(args) != 2 {
 		return Size{}
@@ -525,11 +528,11 @@ func predictInsert(args []ref.Val, _ int64) Size {
 	return Size{Bytes: mul(4*slot, n), Steps: n}
 }
 
-// A quantity with an exponent beyond this is written out, digit by digit, by what reads, compares or adds it.
+// shortExponent is the largest exponent of a quantity that is not written out digit by digit for reading, comparing or
+// adding it.
 const shortExponent = 1000
 
-// chargeQuantity charges what it takes to read a quantity. ParseQuantity of k8s.io/apimachinery v0.37.2 knows no
-// largest exponent.
+// chargeQuantity charges reading a quantity. ParseQuantity of k8s.io/apimachinery v0.37.2 does not limit exponents.
 func chargeQuantity(m *Meter, args []ref.Val) error {
 	s, ok := text(args, 0)
 	if !ok {
@@ -539,14 +542,14 @@ func chargeQuantity(m *Meter, args []ref.Val) error {
 	if digits <= shortExponent {
 		return nil
 	}
-	if m == nil { // a constant, which is read when it is needed
+	if m == nil { // a constant is parsed when it is needed
 		return &Error{Size: digitsSize(digits)}
 	}
 	m.digits = max(m.digits, digits)
 	return m.Charge(digitsSize(digits))
 }
 
-// chargeDigits charges what it takes to compute with a quantity: that of the longest one so far.
+// chargeDigits charges computing with quantities, by the longest one so far.
 func chargeDigits(m *Meter, _ []ref.Val) error {
 	if m == nil || m.digits == 0 {
 		return nil
@@ -554,13 +557,13 @@ func chargeDigits(m *Meter, _ []ref.Val) error {
 	return m.Charge(digitsSize(m.digits))
 }
 
-// digitsSize is what two numbers with so many digits take, of which one becomes as long as the other. The time is
+// digitsSize is the size of an operation on two numbers, one of which is extended to this number of digits. The time is
 // measured.
 func digitsSize(digits int64) Size {
 	return Size{Spare: 2 * digits, Steps: int64(math.Pow(float64(digits), 1.6) / 33)}
 }
 
-// digitsOf returns how many digits a text has as a number without an exponent.
+// digitsOf returns the number of digits of a text as a number without an exponent.
 func digitsOf(s string) int64 {
 	n := int64(len(s))
 	if i := max(strings.LastIndexByte(s, 'e'), strings.LastIndexByte(s, 'E')); i >= 0 {
@@ -575,16 +578,16 @@ func digitsOf(s string) int64 {
 	return n
 }
 
-// ChargeMade charges what it takes to look at a list, map or object that an expression has just made of some values.
-// Without it, thirty lists that each hold the one before twice would be two to the thirtieth values for whatever
-// compares, writes or converts them.
+// ChargeMade charges traversing a list, map or object that an expression has just made. Without this, thirty lists that
+// each contain the previous one twice would be two to the thirtieth values for an operation that compares, writes or
+// converts them.
 func ChargeMade(m *Meter, v ref.Val) error {
 	values, _ := Weight(v, m.stepsLeft())
 	return m.Charge(Size{Steps: values})
 }
 
-// ChargeTree charges the JSON tree that is made of a value, as a part of a patch: also of a given one, for the next
-// mutation may do the same with the result.
+// ChargeTree charges the JSON tree of a value in a patch; also of a given value, because the next mutation may repeat
+// it with the result.
 func ChargeTree(m *Meter, v ref.Val) error {
 	if !IsDeep(v) {
 		return nil
@@ -593,12 +596,12 @@ func ChargeTree(m *Meter, v ref.Val) error {
 	return m.Charge(Size{Bytes: mul(values, 3*slot), Steps: values})
 }
 
-// manyGiven is how many values of a given tree may be in a list, each the whole object, before somebody counts what is
-// in them.
+// manyGiven is the number of values from the object that a list may hold without being weighed; each may be the whole
+// object.
 const manyGiven = 1000
 
-// IsHeavy reports items of a list or map that are to be charged when it is made: those that an expression has made, and
-// very many.
+// IsHeavy reports whether the items of a list or map must be charged when it is made: made by an expression, or very
+// many.
 func IsHeavy(items []ref.Val) bool {
 	for _, item := range items {
 		if IsMade(item) {

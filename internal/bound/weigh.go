@@ -12,15 +12,15 @@ import (
 	"k8s.io/apiserver/pkg/cel/mutation/dynamic"
 )
 
-// A tree is a value that shows a JSON tree, as plan.Tree.
+// A tree is a value backed by a JSON tree, like plan.Tree.
 type tree interface {
 	Tree() (any, types.Adapter)
 }
 
-// A mark is a value about another one, nil for none, as objects.Mark.
+// A mark is a value that wraps another one, or nil, like objects.Mark.
 type mark interface{ Content() ref.Val }
 
-// IsDeep reports a list, map or object, in which there may be others.
+// IsDeep reports whether a value is a list, map or object.
 func IsDeep(v ref.Val) bool {
 	switch v.(type) {
 	case types.String, types.Int, types.Bool, types.Double, types.Uint, types.Null, types.Bytes:
@@ -32,23 +32,23 @@ func IsDeep(v ref.Val) bool {
 	return deep
 }
 
-// IsMade reports a list, map or object that an expression has made: only there can one value be in several places, so
-// that the whole is larger than what is in memory.
+// IsMade reports whether an expression has made a list, map or object: only there can one value occur in several
+// places, so that the whole is larger than its memory.
 func IsMade(v ref.Val) bool {
 	_, given := v.(tree)
 	return !given && IsDeep(v)
 }
 
-// Weight returns how many values there are in a value, each as often as it can be reached, and how many bytes of text:
-// what it takes to write it out. A list, map or object that an expression has made is looked at once, however often it
-// is there, and beyond most values nothing is looked at any more.
+// Weight returns the number of values in a value, each counted for every path to it, and their bytes of text: the size
+// of writing it out. A list, map or object made by an expression is traversed once, and traversal ends after most
+// values.
 func Weight(v ref.Val, most int64) (values, text int64) {
 	s := scale{left: most}
 	w := s.value(v)
 	return w.values, w.text
 }
 
-// A weight is what a value weighs with all that is in it.
+// A weight is the weight of a value with all of its parts.
 type weight struct{ values, text int64 }
 
 func (w *weight) add(other weight) {
@@ -56,14 +56,71 @@ func (w *weight) add(other weight) {
 }
 
 type scale struct {
-	left  int64 // values that may still be looked at
-	known map[ref.Val]weight
+	left   int64 // values that may still be visited
+	writes bool  // text is the length of the values as format writes them, in each place
+	known  map[ref.Val]weight
 }
 
-// fewValues are so few that to look at them again costs less than to remember them.
+// TextWeight returns the number of values in a value, like Weight, and an upper bound of the bytes that the function
+// format writes for them: it quotes strings in lists and maps (cel-go/ext/formatting.go v0.29.2).
+func TextWeight(v ref.Val, most int64) (values, text int64) {
+	s := scale{left: most, writes: true}
+	w := s.value(v)
+	return w.values, add(w.text, mul(w.values, betweenBytes))
+}
+
+// Upper bounds for the output of format.
+const (
+	betweenBytes = 4  // brackets of a list or map, and separators between values
+	numberBytes  = 24 // a number without a fraction
+	scalarBytes  = 48 // any other scalar: a timestamp with its name is the longest
+)
+
+// text returns the weight of a string.
+func (s *scale) text(t string) int64 {
+	n := int64(len(t))
+	if !s.writes {
+		return n
+	}
+	for i := range len(t) {
+		switch c := t[i]; {
+		case c < ' ' || c > '~':
+			n += 3 // \x00; other characters take less for each of their bytes
+		case c == '"' || c == '\\':
+			n++
+		}
+	}
+	return n + int64(len(`b""`))
+}
+
+// scalar returns the weight of a number, or of another value without text.
+func (s *scale) scalar(v any) int64 {
+	if !s.writes {
+		return 0
+	}
+	switch v := v.(type) {
+	case types.Int, types.Uint, types.Bool, types.Null, int64, bool, nil:
+		return numberBytes
+	case types.Double:
+		return fractionBytes(float64(v))
+	case float64:
+		return fractionBytes(v)
+	}
+	return scalarBytes
+}
+
+// fractionBytes returns the longest form of a number without an exponent, with commas between its thousands.
+func fractionBytes(f float64) int64 {
+	if f == 0 || math.IsNaN(f) || math.IsInf(f, 0) {
+		return numberBytes
+	}
+	return numberBytes + 4*int64(math.Abs(math.Log10(math.Abs(f))))/3
+}
+
+// fewValues is the number of values that are visited again rather than remembered.
 const fewValues = 16
 
-// tooMuch is the weight of what nobody looks at.
+// tooMuch is the weight of values that are not visited.
 var tooMuch = weight{math.MaxInt64, math.MaxInt64}
 
 func (s *scale) value(v ref.Val) weight {
@@ -72,15 +129,15 @@ func (s *scale) value(v ref.Val) weight {
 	}
 	switch v := v.(type) {
 	case types.String:
-		return weight{1, int64(len(v))}
+		return weight{1, s.text(string(v))}
 	case types.Bytes:
-		return weight{1, int64(len(v))}
+		return weight{1, s.text(string(v))}
 	case tree:
 		content, _ := v.Tree()
 		return s.json(content)
 	}
 	if !IsDeep(v) {
-		return weight{1, 0}
+		return weight{1, s.scalar(v)}
 	}
 	if reflect.TypeOf(v).Kind() != reflect.Pointer {
 		return s.weighContents(v)
@@ -99,7 +156,7 @@ func (s *scale) value(v ref.Val) weight {
 	return w
 }
 
-// weighContents weighs what is in a list, map or object.
+// weighContents returns the weight of the contents of a list, map or object.
 func (s *scale) weighContents(v ref.Val) weight {
 	w := weight{values: 1}
 	switch v := v.(type) {
@@ -109,7 +166,7 @@ func (s *scale) weighContents(v ref.Val) weight {
 		}
 	case *dynamic.ObjectVal:
 		for name, field := range Fields(v) {
-			w.add(weight{0, int64(len(name))})
+			w.add(weight{0, s.text(name)})
 			w.add(s.value(field))
 		}
 	case *mutation.JSONPatchVal:
@@ -130,7 +187,7 @@ func (s *scale) weighContents(v ref.Val) weight {
 		}
 	case traits.Mapper:
 		if v.Type() != types.MapType {
-			break // such as variables, of which nothing may be evaluated here
+			break // such as variables, which must not be evaluated here
 		}
 		for it := v.Iterator(); it.HasNext() == types.True; {
 			key := it.Next()
@@ -148,10 +205,10 @@ func (s *scale) json(v any) weight {
 	w := weight{values: 1}
 	switch v := v.(type) {
 	case string:
-		w.text = int64(len(v))
+		w.text = s.text(v)
 	case map[string]any:
 		for name, member := range v {
-			w.add(weight{0, int64(len(name))})
+			w.add(weight{0, s.text(name)})
 			w.add(s.json(member))
 		}
 	case []any:
@@ -160,16 +217,18 @@ func (s *scale) json(v any) weight {
 		}
 	case ref.Val:
 		return s.value(v)
+	default:
+		w.text = s.scalar(v)
 	}
 	return w
 }
 
-// Fields returns the fields of an object literal, which has no method for it (dynamic.ObjectVal of k8s.io/apiserver
-// v0.37.2): every method converts them all, with everything below.
+// Fields returns the fields of an object literal, which does not have a method for that (dynamic.ObjectVal of
+// k8s.io/apiserver v0.37.2): its methods convert all fields, with everything below.
 func Fields(v *dynamic.ObjectVal) map[string]ref.Val {
 	field := reflect.ValueOf(v).Elem().FieldByName("fields")
 	if !field.IsValid() || field.Type() != reflect.TypeFor[map[string]ref.Val]() {
-		return nil // TestObjectFields fails then
+		return nil // TestObjectFields detects that
 	}
 	return *(*map[string]ref.Val)(unsafe.Pointer(field.UnsafeAddr()))
 }

@@ -1,8 +1,8 @@
 // Package celenv makes the CEL environments of admission policies for one Kubernetes minor.
 //
-// The language, its libraries and their versions come from k8s.io/apiserver/pkg/cel/environment, which is
-// imported nowhere else. What policies add to it, the declared variables and their types, is here
-// (as pkg/admission/plugin/cel/compile.go v0.37.2 declares them).
+// The language, its libraries and their versions come from k8s.io/apiserver/pkg/cel/environment, which only this
+// package imports. The declarations of policies, their variables and types, are here (as
+// pkg/admission/plugin/cel/compile.go v0.37.2 declares them).
 package celenv
 
 import (
@@ -42,30 +42,30 @@ const (
 	newestSupportedMinor = 37
 )
 
-// VariablesName is what expressions call the variables of their policy.
+// VariablesName is the name of the variables of a policy in expressions.
 const VariablesName = variablesName
 
 // A Mode chooses between the two environments that a server has.
 type Mode uint8
 
-// The modes.
+// Modes.
 const (
-	Run   Mode = iota // what stored policies are executed with: every library that the server knows
-	Write             // what new expressions may use: the libraries of the minor before
+	Run   Mode = iota // for stored policies: every library that the server knows
+	Write             // for new expressions: the libraries of the minor before
 )
 
-// Declared says which of the optional variables and types an expression may use.
+// Declared selects the optional variables and types of an expression.
 type Declared struct {
 	Params     bool
 	Authorizer bool
 	Patch      bool   // Object, JSONPatch and jsonpatch.escapeKey
-	Dialect    bool   // with Patch: the functions that only mutations of the dialect have
-	Merge      bool   // the result is a JSON merge patch; it changes nothing of what is declared
+	Dialect    bool   // with Patch: functions for mutations of the dialect
+	Merge      bool   // the result is a JSON merge patch; without effect on declarations
 	Locals     string // names of any type, of locals.Join
-	Extended   bool   // hash.* and reduce, which all expressions of the dialect have, and no server
-	Objects    bool   // objects.*, which its mutations and variables have
-	Pure       bool   // nothing of a request
-	Marks      bool   // with Objects: unset, remove and replace have a meaning; it changes nothing of what is declared
+	Extended   bool   // hash.* and reduce, for all expressions of the dialect
+	Objects    bool   // objects.*, for mutations and variables of the dialect
+	Pure       bool   // without the variables of a request
+	Marks      bool   // with Objects: unset, remove and replace are allowed; without effect on declarations
 
 	typed           bool // object, oldObject and params are declared by Typed
 	withoutResource bool // authorizer.requestResource is not declared
@@ -74,7 +74,7 @@ type Declared struct {
 // A Set holds the environments of one minor. It is safe for concurrent use.
 type Set struct {
 	base   *environment.EnvSet
-	own    *environment.EnvSet // what an older minor knows and this program's libraries exceed; nil: base has it
+	own    *environment.EnvSet // the libraries of an older minor, if this program's exceed them; nil: base
 	minor  *version.Version
 	quirks quirks.Set
 	scopes [2]sync.Pool // by Mode
@@ -84,7 +84,7 @@ type Set struct {
 	envs      map[envKey]*cel.Env
 	functions map[envKey]*plan.Functions
 
-	shared sync.Map // sharedKey → what Scope.Memoise was given
+	shared sync.Map // sharedKey → result of Scope.Memoise
 }
 
 type sharedKey struct {
@@ -102,7 +102,7 @@ func (s *Set) Release() quirks.Release {
 	return quirks.ReleaseOf(fmt.Sprintf("%d.%d", s.minor.Major(), s.minor.Minor()))
 }
 
-// New returns the environments of a minor such as "1.37", with those of its quirks that are known.
+// New returns the environments of a minor such as "1.37", with the known quirks.
 func New(minor string, known quirks.Set) (*Set, error) {
 	v, err := version.ParseMajorMinor(minor)
 	if err != nil || v.Major() != 1 || v.Minor() < Oldest || v.Minor() > newestSupportedMinor {
@@ -114,7 +114,7 @@ func New(minor string, known quirks.Set) (*Set, error) {
 
 func newSet(v *version.Version, known quirks.Set) *Set {
 	set := &Set{
-		// A server accepts what the minor before it can still execute, so that a rollback is possible.
+		// A server only accepts features that the minor before it can execute, so that a rollback is possible.
 		base:      environment.MustBaseEnvSet(version.MajorMinor(1, v.Minor()-1)),
 		minor:     v,
 		quirks:    known,
@@ -228,7 +228,7 @@ func (r itemResolver) Resolve(name string) (common.ResolvedType, bool) {
 	return r.DynamicTypeResolver.Resolve(name)
 }
 
-// costs makes the costs of libraries count, or not as a quirk has it.
+// costs returns options that count the costs of libraries, or ignore them for a quirk.
 func (s *Set) costs() environment.VersionedOptions {
 	if !s.quirks.Has(quirks.LibraryCosts) {
 		return environment.StrictCostOpt
@@ -249,11 +249,11 @@ func extend(set *environment.EnvSet, more []environment.VersionedOptions) (_ *en
 	return set, nil
 }
 
-// A Scope is where the expressions of one policy are compiled: its variables variable has the members that
-// Declare gave it. A Scope is for one goroutine; give it back with Close.
+// A Scope compiles the expressions of one policy: the members of its variables variable are those that Declare added. A
+// Scope is for one goroutine; return it with Close.
 //
-// Extending an environment costs more than compiling most policies, so that scopes are used again: a compiled
-// expression does not refer to the type of its variables.
+// Extending an environment costs more than compiling most policies, so scopes are reused: a compiled expression does
+// not refer to the type of its variables.
 type Scope struct {
 	set       *Set
 	mode      Mode
@@ -278,7 +278,7 @@ func (s *Set) Scope(mode Mode, noVariables bool) *Scope {
 	return sc
 }
 
-// Close gives the scope back.
+// Close returns the scope to the pool.
 func (sc *Scope) Close() {
 	clear(sc.variables.Fields)
 	sc.set.scopes[sc.mode].Put(sc)
@@ -292,7 +292,7 @@ func (sc *Scope) Declare(name string, t *cel.Type) {
 	sc.variables.Fields[name] = apiservercel.NewDeclField(name, declType(t), true, nil, nil)
 }
 
-// TypeOf returns the type of a variable that was declared; nil for others.
+// TypeOf returns the type of a declared variable; nil for others.
 func (sc *Scope) TypeOf(name string) *cel.Type {
 	if f := sc.variables.Fields[name]; f != nil {
 		return f.Type.CelType()
@@ -361,8 +361,8 @@ func (sc *Scope) Env(d Declared) (*cel.Env, error) {
 	return env, nil
 }
 
-// declType is the declared type of a variable whose expression has type t: scalars and lists and maps of
-// them keep their type, everything else is dyn (as pkg/admission/plugin/cel/composition.go v0.37.2).
+// declType returns the declared type of a variable whose expression has type t: scalars and lists and maps of them keep
+// their type, others are dyn (as pkg/admission/plugin/cel/composition.go v0.37.2).
 func declType(t *cel.Type) *apiservercel.DeclType {
 	if t == nil {
 		return apiservercel.DynType
@@ -462,8 +462,9 @@ func object(name string, members fields) *apiservercel.DeclType {
 	return apiservercel.NewObjectType(name, declared)
 }
 
-// DeclaredNamespace is the copy of a namespace that validations see: of its metadata only the declared members
-// (as CreateNamespaceObject in pkg/admission/plugin/cel/condition.go v0.37.2, which declares UID and makes uid).
+// DeclaredNamespace returns the copy of a namespace that validations see: with only the declared members of its
+// metadata (as CreateNamespaceObject in pkg/admission/plugin/cel/condition.go v0.37.2, which declares UID and sets
+// uid).
 func DeclaredNamespace(namespace map[string]any) map[string]any {
 	if namespace == nil {
 		return nil

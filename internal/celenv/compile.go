@@ -11,22 +11,22 @@ import (
 	"github.com/google/cel-go/common"
 )
 
-// Compile checks an expression. Where cel-go panics, as its validator of literals v0.29.2 does about {?'a': object},
-// that is an issue of the expression.
+// Compile checks an expression. A panic of cel-go, such as that of its validator of literals v0.29.2 for {?'a':
+// object}, becomes an issue of the expression.
 func Compile(env *cel.Env, src string) (checked *cel.Ast, issues *cel.Issues) {
 	return compile(env, common.NewTextSource(src))
 }
 
 func compile(env *cel.Env, src common.Source) (*cel.Ast, *cel.Issues) {
 	parsed, issues := parse(env, src)
-	if len(issues.Errors()) > 0 { // not Err, which renders all issues, in the square of the length of a line
+	if len(issues.Errors()) > 0 { // Err would render all issues, in time quadratic in the length of a line
 		return nil, issues
 	}
 	return Check(env, parsed)
 }
 
-// Parse parses an expression to be checked in several environments that declare the same names. Its issues, and those
-// of [Check], do not quote it: [Quote] does.
+// Parse parses an expression for several environments that declare the same names. Its issues, and those of [Check], do
+// not quote it: [Quote] does.
 func Parse(env *cel.Env, src string) (*cel.Ast, *cel.Issues) {
 	return parse(env, withoutQuotes(src))
 }
@@ -40,7 +40,7 @@ func parse(env *cel.Env, src common.Source) (*cel.Ast, *cel.Issues) {
 	return env.ParseSource(src)
 }
 
-// Check checks what was parsed, as [Compile] does.
+// Check checks a parsed expression, like [Compile].
 func Check(env *cel.Env, parsed *cel.Ast) (checked *cel.Ast, issues *cel.Issues) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -55,17 +55,17 @@ func Check(env *cel.Env, parsed *cel.Ast) (checked *cel.Ast, issues *cel.Issues)
 	return checkPatterns(env, parsed)
 }
 
-// An unquoted source has no excerpts: cel-go renders them in the square of the length of a line.
+// An unquoted source does not have excerpts: cel-go renders them in time quadratic in the length of a line.
 type unquoted struct{ common.Source }
 
 func withoutQuotes(src string) common.Source { return unquoted{common.NewTextSource(src)} }
 
 func (unquoted) Snippet(int) (string, bool) { return "", false }
 
-// longestQuoted is the length of a line that cel-go quotes (common/error.go v0.29.2).
+// longestQuoted is the longest line that cel-go quotes (common/error.go v0.29.2).
 const longestQuoted = 16384
 
-// Quote renders the issues of an expression that was parsed by [Parse] as cel-go does those of one that was compiled.
+// Quote renders the issues of an expression parsed by [Parse] as cel-go renders those of a compiled one.
 func Quote(issues *cel.Issues, src string) string {
 	text := common.NewTextSource(src)
 	found := slices.Clone(issues.Errors())

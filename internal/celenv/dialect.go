@@ -13,8 +13,8 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// verdicts are the functions by which a mutation of the dialect says that it changes nothing or that the request is
-// denied, where CEL wants one type of both sides of a condition.
+// verdicts are the functions by which a mutation of the dialect changes nothing or denies the request, where CEL
+// requires both sides of a conditional to have one type.
 func verdicts() cel.EnvOption {
 	gives := func(name, id string, value ref.Val) cel.EnvOption {
 		return cel.Function(name, cel.Overload(id, nil, cel.DynType,
@@ -33,12 +33,12 @@ func (l declarations) ProgramOptions() []cel.ProgramOption { return nil }
 
 // CompileOwn is [Compile] for an expression of a mutation or a variable of the dialect.
 //
-// The value of a mutation may be null, true or false beside what it otherwise is: these literals, where they are the
-// value of the whole or of a side of a condition, are of every type. In a JSON merge patch the same holds for the
-// values in a map there, and in the maps in it, which may then be as different as those of JSON.
+// The value of a mutation may also be null, true or false: as the whole value, or as a side of a conditional, these
+// literals have any type. In a JSON merge patch the same holds for values in the map, and in nested maps, which may
+// have different types as in JSON.
 //
-// What the expression names of libraries is put in. Where unset, remove and replace have a meaning, optional.none() as
-// a literal means unset.
+// Library parts in the expression are inlined. Where unset, remove and replace are allowed, the literal optional.none()
+// means unset.
 func CompileOwn(env *cel.Env, d Declared, x policy.Expr) (*cel.Ast, *cel.Issues) {
 	parsed, issues := parseExpression(env, x, common.NewTextSource)
 	if len(issues.Errors()) > 0 {
@@ -55,7 +55,7 @@ func CompileOwn(env *cel.Env, d Declared, x policy.Expr) (*cel.Ast, *cel.Issues)
 	return checked, nil
 }
 
-// ParseOwn is [Parse] for an expression of a policy for which d is declared, which may be one of the dialect.
+// ParseOwn is [Parse] for an expression of a policy with the declarations d, which may be one of the dialect.
 func ParseOwn(env *cel.Env, d Declared, x policy.Expr) (*cel.Ast, *cel.Issues) {
 	parsed, issues := parseExpression(env, x, withoutQuotes)
 	if len(issues.Errors()) == 0 {
@@ -64,7 +64,7 @@ func ParseOwn(env *cel.Env, d Declared, x policy.Expr) (*cel.Ast, *cel.Issues) {
 	return parsed, issues
 }
 
-// expandDialect makes of what is written in the dialect what is meant.
+// expandDialect replaces constructs of the dialect by their CEL equivalents.
 func expandDialect(parsed *cel.Ast, d Declared) {
 	if d.Marks {
 		objects.Unsets(parsed)
@@ -74,7 +74,7 @@ func expandDialect(parsed *cel.Ast, d Declared) {
 	}
 }
 
-// misusedObjects finds functions of the library objects where they have no meaning.
+// misusedObjects finds functions of the library objects where they are not allowed.
 func misusedObjects(checked *cel.Ast, marks bool) *cel.Issues {
 	found := common.NewErrors(checked.Source())
 	native := checked.NativeRep()
@@ -103,7 +103,7 @@ func misusedObjects(checked *cel.Ast, marks bool) *cel.Issues {
 	return cel.NewIssues(found)
 }
 
-// freeVerdicts puts dyn() around literals that may be of another type than their place.
+// freeVerdicts puts dyn() around literals that may have another type than their place.
 func freeVerdicts(parsed *cel.Ast, merge bool) {
 	next := ast.MaxID(parsed.NativeRep())
 	untyped := verdictsOf(parsed.NativeRep().Expr())
@@ -122,7 +122,7 @@ func freeVerdicts(parsed *cel.Ast, merge bool) {
 	}
 }
 
-// valuesIn returns the values in the map that e is, or that a side of a condition is, innermost first.
+// valuesIn returns the values in the map e, or in maps that are sides of conditionals, innermost first.
 func valuesIn(e ast.Expr) (all []ast.Expr) {
 	switch e.Kind() {
 	case ast.MapKind:
@@ -138,10 +138,10 @@ func valuesIn(e ast.Expr) (all []ast.Expr) {
 	return all
 }
 
-// GivesVerdict reports whether the value of an expression, which is parsed, may be a literal null, true or false.
+// GivesVerdict reports whether the value of a parsed expression may be a literal null, true or false.
 func GivesVerdict(parsed *cel.Ast) bool { return len(verdictsOf(parsed.NativeRep().Expr())) > 0 }
 
-// verdictsOf returns the literals that are the value of e, or of a side of a condition that is.
+// verdictsOf returns the literals that are the value of e, or of a side of a conditional.
 func verdictsOf(e ast.Expr) []ast.Expr {
 	switch e.Kind() {
 	case ast.LiteralKind:

@@ -11,19 +11,19 @@ import (
 	"k8s.io/apiserver/pkg/cel/library"
 )
 
-// Sizes are assumed of values whose size is not known before an expression runs.
+// Sizes are the assumed sizes of values before an expression is evaluated.
 type Sizes struct {
 	Items uint64 // of a list or map
 	Text  uint64 // characters of a string
 }
 
-// Estimate returns the most that an expression can cost if no value is larger than the sizes.
+// Estimate returns the highest cost of an expression if no value exceeds the sizes.
 func Estimate(env *cel.Env, tree *cel.Ast, sizes Sizes) (uint64, error) {
 	estimate, err := env.EstimateCost(tree, &library.CostEstimator{SizeEstimator: sizes})
 	return estimate.Max, err
 }
 
-// EstimateSize makes Sizes an estimator of cel-go.
+// EstimateSize implements an estimator of cel-go.
 func (s Sizes) EstimateSize(element checker.AstNode) *checker.SizeEstimate {
 	size := s.Text
 	switch element.Type().Kind() {
@@ -33,8 +33,8 @@ func (s Sizes) EstimateSize(element checker.AstNode) *checker.SizeEstimate {
 	return &checker.SizeEstimate{Max: size}
 }
 
-// rangeOfItems estimates lists.range of what is not a number in the text, which cel-go takes for any number: mostly it
-// is the size of a list.
+// rangeOfItems estimates lists.range of an argument that is not a constant, for which cel-go assumes any number:
+// usually it is the size of a list.
 func rangeOfItems(estimator checker.CostEstimator, _ *checker.AstNode, args []checker.AstNode) *checker.CallEstimate {
 	size := checker.SizeEstimate{Max: math.MaxUint64}
 	if of, ok := estimator.(*library.CostEstimator); ok {

@@ -16,7 +16,7 @@ import (
 	"github.com/google/cel-go/parser"
 )
 
-// extended is the library of the dialect, which no server has:
+// extended is a library of the dialect; servers do not have it:
 //
 //	hash.fnv32a(<string>) <int>
 //	hash.sha256(<string>) <string>
@@ -24,12 +24,12 @@ import (
 //	lists.reduce(<list>, acc, init, x, <expression>)
 //	<list>.reduce(acc, init, x, <expression>)
 //
-// fnv32a is the 32 bits of FNV-1a, for choosing one of several; sha256 is in lower case, for seeing that a text has
-// changed. reduce gives the last value of acc, which begins as init and becomes the expression for each item x; it
-// costs what other macros do.
+// fnv32a is the 32 bits of FNV-1a, for choosing one of several; sha256 is in lower case, for detecting changes of a
+// text. reduce returns the last value of acc, which starts as init and becomes the value of the expression for each
+// item x; its cost is that of other macros.
 type extended struct{}
 
-// The overloads of the functions.
+// Overloads of the functions.
 const (
 	overloadFNV        = "hash_fnv32a_string"
 	overloadSHA        = "hash_sha256_string"

@@ -75,7 +75,7 @@ func TestExtended(t *testing.T) {
 			t.Errorf("%s costs %d, more than the estimate of %d (%v)", src, *details.ActualCost(), estimate, err)
 		}
 		if p := plan.New(env, fns, checked, ExpressionLimit); p != nil {
-			value, cost, ok := p.Eval(nil, nil)
+			value, cost, ok := p.Eval(nil, nil, nil)
 			if ok && (value.Equal(got) != got.Equal(got) || cost != *details.ActualCost()) {
 				t.Errorf("%s is planned as %v for %d, not %v for %d", src, value, cost, got, *details.ActualCost())
 			}

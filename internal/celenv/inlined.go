@@ -10,8 +10,8 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// parseExpression parses an expression of a policy with what it names of libraries put in. The places of its nodes, and
-// of its issues, are those of the text that was written: what was put in stands at what it was put in for.
+// parseExpression parses an expression of a policy with library parts inlined. The positions of nodes and issues are
+// those in the text as written: inlined code has the position of the reference that it replaces.
 func parseExpression(env *cel.Env, x policy.Expr, source func(string) common.Source) (*cel.Ast, *cel.Issues) {
 	src := source(x.Src)
 	at, problem := x.Problem()
@@ -29,7 +29,7 @@ func parseExpression(env *cel.Env, x policy.Expr, source func(string) common.Sou
 		return nil, cel.NewIssues(found)
 	}
 	parsed, issues := parse(env, source(text.Code))
-	if len(issues.Errors()) > 0 { // of the whole, which is too deep or too long
+	if len(issues.Errors()) > 0 { // about the whole, which is too deep or too long
 		found := common.NewErrors(src)
 		found.ReportError(common.NewLocation(1, 0), "with its libraries: %s", issues.Errors()[0].Message)
 		return nil, cel.NewIssues(found)
@@ -37,7 +37,7 @@ func parseExpression(env *cel.Env, x policy.Expr, source func(string) common.Sou
 	return restorePlaces(parsed, x, src)
 }
 
-// restorePlaces returns what was parsed of the code of an expression with the places of the text that was written.
+// restorePlaces changes the positions in the parsed code of an expression to those in the text as written.
 func restorePlaces(parsed *cel.Ast, x policy.Expr, src common.Source) (*cel.Ast, *cel.Issues) {
 	message, err := cel.AstToParsedExpr(parsed)
 	if err != nil {
@@ -56,7 +56,7 @@ func restorePlaces(parsed *cel.Ast, x policy.Expr, src common.Source) (*cel.Ast,
 	return placed, nil
 }
 
-// A placing finds the places of nodes of the code of an expression in its text. CEL counts in code points.
+// A placing maps positions of nodes in the code of an expression to its text. CEL counts code points.
 type placing struct {
 	x     policy.Expr
 	ascii bool
@@ -77,7 +77,7 @@ func (p placing) rangeOf(r ast.OffsetRange) ast.OffsetRange {
 	return ast.OffsetRange{Start: int32(from), Stop: int32(to)}
 }
 
-// byteOf is the offset in bytes of a code point.
+// byteOf returns the offset in bytes of a code point.
 func byteOf(s string, n int) int {
 	for i := range s {
 		if n == 0 {

@@ -24,24 +24,24 @@ import (
 	"github.com/celgate/celgate/internal/quirks"
 )
 
-// The language and its libraries are those of the newest minor, linked into this program. What they did otherwise in an
-// older one is a quirk of it, which is put into its environments here. Recorded with the libraries of each minor, by
-// tools/celanswers: testdata/older.json.
+// The language and its libraries are those of the newest minor, linked into this program. Differences of older minors
+// are quirks, applied to environments here. They were recorded with the libraries of each minor by tools/celanswers:
+// testdata/older.json.
 
-// olderLibrary is what one quirk changes in an environment, which then knows it by its name.
+// An olderLibrary is the effect of one quirk on an environment.
 type olderLibrary struct {
 	id       quirks.ID
-	mentions *regexp.Regexp // in the text of every expression that may meet it
+	mentions *regexp.Regexp // matches the text of every expression that may meet it
 	options  []cel.EnvOption
 	program  []cel.ProgramOption
-	since    uint // the minor of the functions that options change; 0: those of all
+	since    uint // the minor of the functions that options change; 0: all
 }
 
 func (l olderLibrary) LibraryName() string                 { return string(l.id) }
 func (l olderLibrary) CompileOptions() []cel.EnvOption     { return l.options }
 func (l olderLibrary) ProgramOptions() []cel.ProgramOption { return l.program }
 
-// olderLibraries are those of the language and its libraries; the options of searches depend on an environment.
+// olderLibraries are the quirks of the language and its libraries; the options of searches depend on an environment.
 var olderLibraries = []olderLibrary{
 	{id: quirks.BacktickSyntax, mentions: regexp.MustCompile("`")}, // as Compile has it
 	{id: quirks.CIDRContains, mentions: regexp.MustCompile(`\bcontainsCIDR\b`), options: alignedCIDRs, since: 30},
@@ -64,7 +64,7 @@ var olderLibraries = []olderLibrary{
 				func([]ref.Val, ref.Val) *uint64 { return new(uint64(1)) }))}},
 }
 
-// olderOptions returns what the quirks of a minor change in env.
+// olderOptions returns the effects of the quirks of a minor on env.
 func olderOptions(env *cel.Env, known quirks.Set) ([]environment.VersionedOptions, error) {
 	var all []environment.VersionedOptions
 	for _, l := range olderLibraries {
@@ -84,7 +84,7 @@ func olderOptions(env *cel.Env, known quirks.Set) ([]environment.VersionedOption
 	return all, nil
 }
 
-// QuirksOf returns the quirks of the language, of those of the minor, that an expression may meet.
+// QuirksOf returns the quirks of the language that an expression may meet in the minor.
 func (s *Set) QuirksOf(src string) []quirks.ID {
 	var all []quirks.ID
 	for _, l := range olderLibraries {
@@ -95,7 +95,7 @@ func (s *Set) QuirksOf(src string) []quirks.ID {
 	return all
 }
 
-// Without returns the environments that the minor would have without one of its quirks.
+// Without returns the environments of the minor without one of its quirks.
 func (s *Set) Without(id quirks.ID) *Set {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +105,7 @@ func (s *Set) Without(id quirks.ID) *Set {
 	return s.mended[id]
 }
 
-// olderPlans is the same for plans.
+// olderPlans returns the same for plans.
 func olderPlans(known quirks.Set) plan.Older {
 	return plan.Older{
 		LibraryCosts:    known.Has(quirks.LibraryCosts),
@@ -115,8 +115,8 @@ func olderPlans(known quirks.Set) plan.Older {
 	}
 }
 
-// searches makes the search for an empty text return the place where it begins, wherever that is, and any other fail
-// that begins behind the text.
+// searches makes the search for an empty text return its start position, wherever that is, and makes any other search
+// fail that starts behind the text.
 func searches(env *cel.Env, empty, bounds bool) ([]cel.EnvOption, error) {
 	var all []cel.EnvOption
 	for overload, name := range map[string]string{"string_index_of_string": "indexOf",
@@ -152,7 +152,7 @@ func searches(env *cel.Env, empty, bounds bool) ([]cel.EnvOption, error) {
 	return all, nil
 }
 
-// A searching is indexOf or lastIndexOf with what an older minor makes of it.
+// A searching is indexOf or lastIndexOf of an older minor.
 type searching struct {
 	own           func(args ...ref.Val) ref.Val
 	last          bool
@@ -177,8 +177,8 @@ func (s searching) call(args ...ref.Val) ref.Val {
 	return s.own(args...)
 }
 
-// alignedCIDRs make a network contain only those that begin where it does
-// (k8s.io/apiserver v0.31.14 pkg/cel/library/cidr.go).
+// alignedCIDRs make a network contain only those that begin where it does (k8s.io/apiserver v0.31.14
+// pkg/cel/library/cidr.go).
 var alignedCIDRs = func() []cel.EnvOption {
 	contains := func(left, right ref.Val) ref.Val {
 		outer, ok := left.(apiservercel.CIDR)
@@ -207,7 +207,7 @@ var alignedCIDRs = func() []cel.EnvOption {
 			cel.BinaryBinding(contains)))}
 }()
 
-// unknownFunctions are those of optional values that an environment is not to know.
+// unknownFunctions returns issues for functions of optional values that an environment must not know.
 func unknownFunctions(env *cel.Env, parsed *cel.Ast) *cel.Issues {
 	if !env.HasLibrary(string(quirks.OptionalFunctions)) {
 		return nil
@@ -246,7 +246,7 @@ func unboundedRange(n ref.Val) ref.Val {
 	return types.NewRefValList(types.DefaultTypeAdapter, items)
 }
 
-// An overlong list costs more than an expression may, for its size alone: nothing ever looks at its items.
+// An overlong list exceeds the cost limit by its size alone: its items are never read.
 type overlong struct {
 	traits.Lister
 	size types.Int
@@ -254,8 +254,8 @@ type overlong struct {
 
 func (l overlong) Size() ref.Val { return l.size }
 
-// aliasedQuantities make sums and differences of a copy that has the digits of the first quantity in common with it, if
-// it is one of more digits than an int64 holds.
+// aliasedQuantities make sums and differences in a copy that shares its digits with the first quantity, if these exceed
+// an int64.
 var aliasedQuantities = func() []cel.EnvOption {
 	calculate := func(do func(q *resource.Quantity, other resource.Quantity)) cel.OverloadOpt {
 		return cel.BinaryBinding(func(left, right ref.Val) ref.Val {

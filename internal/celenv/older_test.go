@@ -176,7 +176,7 @@ func (a *asker) ask(t *testing.T, src string, want olderAnswer, variables object
 		if p == nil {
 			break
 		}
-		if v, cost, ok := p.Eval(variables, nil); ok &&
+		if v, cost, ok := p.Eval(variables, nil, nil); ok &&
 			(cost != got.Cost || fmt.Sprint(v.Value()) != got.Value || got.Error != "") {
 			t.Errorf("%s: the plan answers %v for %d, cel-go %s", src, v.Value(), cost, got)
 		}

@@ -7,18 +7,18 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// A Checker compiles the expressions of one policy with what a server of the chosen minor lets new policies
-// use. Close it after use.
+// A Checker compiles the expressions of one policy with the features that a server of the chosen minor allows in new
+// policies. Close it after use.
 type Checker struct {
 	params bool
 	calls  signatures
 	fresh  compilers
-	stored *compilers                     // for expressions that the policy has already; nil for a new policy
-	kept   map[policy.Use]map[string]bool // the text of these
+	stored *compilers                     // for expressions of the old policy; nil for a new policy
+	kept   map[policy.Use]map[string]bool // their texts
 }
 
 type compilers struct {
-	conditions compiler // match conditions may not name variables
+	conditions compiler // match conditions cannot use variables
 	others     compiler
 }
 
@@ -31,7 +31,7 @@ func newCompilers(set *celenv.Set, mode celenv.Mode, p *policy.Policy) compilers
 	}
 }
 
-// NewChecker returns a checker for p. Old is the policy that p is an update of, or nil: what it uses may stay.
+// NewChecker returns a checker for p. old is the policy that p replaces, or nil: features that it uses may stay.
 func NewChecker(set *celenv.Set, p, old *policy.Policy) *Checker {
 	c := newChecker(set, celenv.Write, p)
 	if old != nil {
@@ -41,7 +41,7 @@ func NewChecker(set *celenv.Set, p, old *policy.Policy) *Checker {
 	return c
 }
 
-// NewStoredChecker returns a checker for a policy that is stored: it may use all that a server of the chosen minor
+// NewStoredChecker returns a checker for a stored policy: it may use all features that a server of the chosen minor
 // evaluates.
 func NewStoredChecker(set *celenv.Set, p *policy.Policy) *Checker {
 	return newChecker(set, celenv.Run, p)
@@ -53,9 +53,9 @@ func newChecker(set *celenv.Set, mode celenv.Mode, p *policy.Policy) *Checker {
 	return c
 }
 
-// keptExpressions lists the expressions of a policy by where the server looks for them when it is updated: a JSON patch
-// among those of ApplyConfigurations, where it seldom is (as pkg/apis/admissionregistration/validation/validation.go
-// v1.37.2).
+// keptExpressions lists the expressions of a policy under the use by which the server looks them up on an update: it
+// looks up a JSON patch among ApplyConfigurations, where it is seldom found (as
+// pkg/apis/admissionregistration/validation/validation.go v1.37.2).
 func keptExpressions(old *policy.Policy) map[policy.Use]map[string]bool {
 	all := map[policy.Use]map[string]bool{}
 	add := func(use policy.Use, src string) {
@@ -77,7 +77,7 @@ func keptExpressions(old *policy.Policy) map[policy.Use]map[string]bool {
 	return all
 }
 
-// Close gives the environments back.
+// Close returns the environments to the pool.
 func (c *Checker) Close() {
 	for _, all := range []*compilers{&c.fresh, c.stored} {
 		if all != nil {
@@ -87,7 +87,7 @@ func (c *Checker) Close() {
 	}
 }
 
-// Compile compiles an expression as [policy.ValidatePolicy] asks.
+// Compile compiles an expression for [policy.ValidatePolicy].
 func (c *Checker) Compile(x policy.Part) *field.Error {
 	var e *Expression
 	if x.Use == policy.UseVariable {
@@ -101,7 +101,7 @@ func (c *Checker) Compile(x policy.Part) *field.Error {
 	return compileError(e)
 }
 
-// variable compiles a variable and declares it. The server looks for a variable among the validations that there were.
+// variable compiles a variable and declares it. The server looks up old variables among validations.
 func (c *Checker) variable(name string, x policy.Expr) *Expression {
 	e := c.fresh.others.compile(x, c.fresh.others.declare(policy.UseVariable, "", c.params))
 	if c.kept[policy.UseValidation][x.Src] {

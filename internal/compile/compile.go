@@ -1,4 +1,4 @@
-// Package compile turns policies into programs.
+// Package compile compiles policies to programs.
 package compile
 
 import (
@@ -32,12 +32,12 @@ type Program struct {
 	Variables       []Variable
 	MatchConditions []*Expression
 	Validations     []*Expression
-	Turns           []int         // of Validations, in the order in which they are evaluated
-	Messages        []*Expression // beside Validations; nil where there is no messageExpression
-	Annotations     []*Expression // beside Policy.AuditAnnotations
-	Mutations       []*Expression // beside Policy.Mutations
+	Turns           []int         // indices of Validations, in the order of evaluation
+	Messages        []*Expression // by index of Validations; nil without a messageExpression
+	Annotations     []*Expression // by index of Policy.AuditAnnotations
+	Mutations       []*Expression // by index of Policy.Mutations
 
-	// Of policies of the dialect, beside Policy.Mutations; nil where there is none.
+	// For policies of the dialect, by index of Policy.Mutations; nil if there is none.
 	Conditions       []*Expression
 	MutationMessages []*Expression
 	Checks           []*Expression
@@ -53,23 +53,23 @@ type Variable struct {
 // An Expression is one compiled CEL expression.
 type Expression struct {
 	policy.Expr
-	Locals  string      // names that it may use beside those of its use
+	Locals  string      // additional names that it may use
 	Name    string      // of a match condition
 	Program cel.Program // nil if Err is set
-	Plan    *plan.Plan  // the same, faster; nil for what it does not cover
-	// Watch evaluates the expression once more, after each evaluation, to tell what becomes of its parts; else nil.
-	// Failed says that the evaluation was an error.
+	Plan    *plan.Plan  // a faster equivalent; nil if not covered
+	// Watch evaluates the expression once more after each evaluation, to report the values of its parts; may be nil.
+	// failed: the evaluation was an error.
 	Watch  func(ctx context.Context, vars interpreter.Activation, failed bool)
 	Output *cel.Type   // nil if Err is set
-	Err    error       // why it does not compile, with the server's text
-	Issues *cel.Issues // the places of the problems, if the text is to blame
-	// Internal means that the text is not to blame.
+	Err    error       // the compilation error, with the server's text
+	Issues *cel.Issues // the positions of the problems, if the text is invalid
+	// Internal means that the error is not caused by the text.
 	Internal bool
-	// Mended are the expression without one of the quirks of the language that it may meet, to tell whether it does.
+	// Mended are the expression without each quirk of the language that it may meet, to detect whether it does.
 	Mended []Mended
 }
 
-// Mended is an expression as it would be without a quirk.
+// Mended is an expression compiled without a quirk.
 type Mended struct {
 	Quirk quirks.ID
 	*Expression
@@ -116,7 +116,7 @@ func compilePolicy(set *celenv.Set, p *policy.Policy) (*Program, error) {
 		prog.Messages = append(prog.Messages, message)
 	}
 	for _, a := range p.AuditAnnotations {
-		prog.Annotations = append(prog.Annotations, use(a.ValueExpr, policy.UseAuditAnnotation))
+		prog.Annotations = append(prog.Annotations, use(a.Expr, policy.UseAuditAnnotation))
 	}
 	for i := range p.Mutations {
 		m, use := &p.Mutations[i], local(p.Mutations[i].Locals())
@@ -141,7 +141,7 @@ func compilePolicy(set *celenv.Set, p *policy.Policy) (*Program, error) {
 
 // mend compiles a policy again for each quirk of the language that its expressions may meet.
 func mend(set *celenv.Set, prog *Program) error {
-	met := map[quirks.ID][]int{} // by quirk, the indexes of expressions
+	met := map[quirks.ID][]int{} // indices of expressions, by quirk
 	own := slices.Collect(prog.expressions())
 	for i, e := range own {
 		for _, id := range set.QuirksOf(e.Code()) {
@@ -179,7 +179,7 @@ func (p *Program) expressions() iter.Seq[*Expression] {
 	}
 }
 
-// results are the types that the expressions of each use may have; that of a variable may have any.
+// results are the allowed types of the expressions of each use; a variable may have any type.
 var results = map[policy.Use][]*cel.Type{
 	policy.UseMatchCondition:     {cel.BoolType},
 	policy.UseValidation:         {cel.BoolType},
@@ -191,12 +191,13 @@ var results = map[policy.Use][]*cel.Type{
 	policy.UseMutationCheck:      {cel.BoolType},
 }
 
-// Declare says what expressions of a use may name in a policy, beside some locals.
+// Declare returns the names that expressions of a use may use in a policy, in addition to some locals.
 func Declare(p *policy.Policy, use policy.Use, locals string) celenv.Declared {
 	return (&compiler{dialect: p.Kind == policy.Admission}).declare(use, locals, p.ParamKind != nil)
 }
 
-// declare says what expressions of a use may name in a policy. Variables of the dialect may hold parts of an Object.
+// declare returns the names that expressions of a use may use in a policy. Variables of the dialect may hold parts of
+// an Object.
 func (c *compiler) declare(use policy.Use, locals string, params bool) celenv.Declared {
 	d := declarations(use, params)
 	d.Locals, d.Extended = locals, c.dialect
@@ -218,7 +219,7 @@ func declarations(use policy.Use, params bool) celenv.Declared {
 type compiler struct {
 	scope   *celenv.Scope
 	dialect bool  // the policy is one of the dialect
-	err     error // an environment that cannot be made, a defect of this program
+	err     error // of an environment, a defect of this program
 }
 
 // compileUse compiles an expression for a use.
@@ -230,7 +231,7 @@ func (c *compiler) compileUse(x policy.Expr, use policy.Use, locals string, para
 	return e
 }
 
-// mayBeList reports the type of a list, of an optional one, or of what is known only when it is evaluated.
+// mayBeList reports whether a type is a list, an optional list, or dyn.
 func mayBeList(t *cel.Type) bool {
 	if of := t.Parameters(); len(of) == 1 && t.IsExactType(cel.OptionalType(of[0])) {
 		t = of[0]
@@ -238,8 +239,8 @@ func mayBeList(t *cel.Type) bool {
 	return t.Kind() == types.ListKind || t.Kind() == types.DynKind
 }
 
-// compile checks the expression and its result, which must be exactly one of the given types; none are any. Equal
-// expressions that cannot depend on the variables of their policies are compiled once.
+// compile checks the expression and its result, which must be exactly one of the given types; without types any will
+// do. Equal expressions that cannot depend on the variables of their policies are compiled once.
 func (c *compiler) compile(x policy.Expr, d celenv.Declared, results ...*cel.Type) *Expression {
 	if _, problem := x.Problem(); problem != "" || x.InlinedText() != nil ||
 		strings.Contains(x.Src, celenv.VariablesName) {
@@ -273,7 +274,7 @@ func (c *compiler) compileAlone(x policy.Expr, d celenv.Declared, results ...*ce
 	if err != nil {
 		return &Expression{Expr: x, Err: err}
 	}
-	// The plan of an expression knows nothing of the declared variables, and neither needs the program to.
+	// Neither the plan nor the program of an expression needs the declared variables.
 	base, err := c.scope.Base(d)
 	var fns *plan.Functions
 	if err == nil {
@@ -281,7 +282,7 @@ func (c *compiler) compileAlone(x policy.Expr, d celenv.Declared, results ...*ce
 	}
 	if err == nil {
 		if p := plan.New(env, fns, checked, celenv.ExpressionLimit); p != nil {
-			if c.scope.Mode() == celenv.Write { // whose expressions nobody evaluates
+			if c.scope.Mode() == celenv.Write { // such expressions are never evaluated
 				return &Expression{Expr: x, Output: checked.OutputType()}
 			}
 			return &Expression{Expr: x, Locals: d.Locals, Plan: p,
@@ -300,7 +301,7 @@ func (c *compiler) compileAlone(x policy.Expr, d celenv.Declared, results ...*ce
 	return &Expression{Expr: x, Locals: d.Locals, Program: prog, Output: checked.OutputType()}
 }
 
-// compileIn compiles an expression for which d is declared.
+// compileIn compiles an expression with the declarations d.
 func compileIn(env *cel.Env, d celenv.Declared, x policy.Expr) (*cel.Ast, *cel.Issues) {
 	if d.Extended || x.InlinedText() != nil {
 		return celenv.CompileOwn(env, d, x)
@@ -308,7 +309,7 @@ func compileIn(env *cel.Env, d celenv.Declared, x policy.Expr) (*cel.Ast, *cel.I
 	return celenv.Compile(env, x.Src)
 }
 
-// checkResult says why a result of type got does not do, with the text of pkg/admission/plugin/cel/compile.go
+// checkResult returns the error about a result of type got, with the text of pkg/admission/plugin/cel/compile.go
 // v0.37.2.
 func checkResult(got *cel.Type, want []*cel.Type) error {
 	if len(want) == 0 {
@@ -327,8 +328,8 @@ func checkResult(got *cel.Type, want []*cel.Type) error {
 	return fmt.Errorf("must evaluate to one of [%s] but got %s", strings.Join(names, " "), got)
 }
 
-// isVerdict reports that an expression of the dialect, in place of a patch of one of the types in want, may come to an
-// optional patch or to nothing, to a verdict, or to what is known only then.
+// isVerdict reports whether an expression of the dialect may evaluate, in place of a patch of one of the types in want,
+// to an optional patch, to a verdict, or to a value of unknown type.
 func isVerdict(got *cel.Type, want []*cel.Type) bool {
 	for _, t := range append([]*cel.Type{cel.DynType}, want...) {
 		if got.IsExactType(cel.OptionalType(t)) {
@@ -342,13 +343,13 @@ func isVerdict(got *cel.Type, want []*cel.Type) bool {
 	return slices.ContainsFunc(nothing, got.IsExactType)
 }
 
-// scopedMutation reports the declarations of a mutation with a scope.
+// scopedMutation reports whether the declarations are those of a mutation with a scope.
 func scopedMutation(d celenv.Declared) bool {
 	return d.Dialect && slices.Contains(locals.Names(d.Locals), locals.Item)
 }
 
-// checkItem says why a result of type got is nothing that a value of a scope can be changed with: an Item, a verdict,
-// or what objects.unset and replace give.
+// checkItem returns an error if a result of type got cannot change a value of a scope: it must be an Item, a verdict,
+// or the result of objects.unset and replace.
 func checkItem(checked *cel.Ast, got *cel.Type) error {
 	item := []*cel.Type{cel.ObjectType(locals.ItemType)}
 	if got.IsExactType(item[0]) || isVerdict(got, item) || marks(checked.NativeRep().Expr()) {
@@ -357,7 +358,7 @@ func checkItem(checked *cel.Ast, got *cel.Type) error {
 	return checkResult(got, item)
 }
 
-// marks reports an expression that comes to a mark, or to an Item.
+// marks reports whether an expression evaluates to a mark, or to an Item.
 func marks(e ast.Expr) bool {
 	if e.Kind() != ast.CallKind {
 		return e.Kind() == ast.StructKind && e.AsStruct().TypeName() == locals.ItemType
@@ -371,10 +372,10 @@ func marks(e ast.Expr) bool {
 	return false
 }
 
-// checkMergePatch says why a result of type got is not a JSON merge patch.
+// checkMergePatch returns an error if a result of type got is not a JSON merge patch.
 func checkMergePatch(got *cel.Type) error {
 	of := got
-	if of.Kind() == types.OpaqueKind && len(of.Parameters()) == 1 { // an optional
+	if of.Kind() == types.OpaqueKind && len(of.Parameters()) == 1 { // an optional value
 		of = of.Parameters()[0]
 	}
 	switch of.Kind() {
@@ -387,7 +388,7 @@ func checkMergePatch(got *cel.Type) error {
 	return fmt.Errorf("must evaluate to a map or an Object but got %s", got)
 }
 
-// A lateProgram is the program of an expression that has a plan: few are ever asked.
+// A lateProgram is the program of an expression with a plan: it is made on demand, because it is seldom needed.
 type lateProgram struct {
 	env *cel.Env
 	ast *cel.Ast

@@ -7,8 +7,8 @@ import (
 	"github.com/google/cel-go/common/operators"
 )
 
-// Extent returns which bytes of the text of an expression a part of its tree stands for, without the parentheses around
-// it; none if that is not known. A macro is its call.
+// Extent returns the range of bytes of a part of an expression in its text, without parentheses around it; 0, 0 if
+// unknown. A macro has the extent of its call.
 func Extent(src string, tree *ast.AST, part ast.Expr) (from, to int) {
 	from, to = len(src), 0
 	info := tree.SourceInfo()
@@ -19,8 +19,8 @@ func Extent(src string, tree *ast.AST, part ast.Expr) (from, to int) {
 		}
 		at := ByteOffset(src, int(r.Start))
 		from, to = min(from, at), max(to, at+wordLength(src[at:]))
-		if e.Kind() != ast.LiteralKind { // whose length is counted in bytes
-			to = max(to, ByteOffset(src, int(r.Stop))) // of what stands for a call of a library, behind the call
+		if e.Kind() != ast.LiteralKind { // their length is counted in bytes
+			to = max(to, ByteOffset(src, int(r.Stop))) // covers the call of a library function behind it
 		}
 		if !strings.HasPrefix(src[at:], "(") {
 			return
@@ -33,7 +33,7 @@ func Extent(src string, tree *ast.AST, part ast.Expr) (from, to int) {
 		if e.Kind() != ast.ComprehensionKind && e.Kind() != ast.SelectKind {
 			return
 		}
-		// The place of a macro is its parenthesis: what stands in it need not be in the tree.
+		// The position of a macro is its parenthesis; its arguments need not be in the tree.
 		_, length := brackets(src[at:])
 		to = max(to, at+length)
 		if e.Kind() == ast.SelectKind && strings.HasSuffix(before, operators.Has) {
@@ -53,7 +53,7 @@ func Extent(src string, tree *ast.AST, part ast.Expr) (from, to int) {
 	return from, to
 }
 
-// ByteOffset is the offset in bytes of the n-th code point of s: CEL counts code points.
+// ByteOffset returns the offset in bytes of the n-th code point of s: CEL counts code points.
 func ByteOffset(s string, n int) int {
 	for i := range s {
 		if n == 0 {
@@ -64,7 +64,7 @@ func ByteOffset(s string, n int) int {
 	return len(s)
 }
 
-// wordLength returns the length of the word or quoted text that s begins with, with the point before it.
+// wordLength returns the length of the word or string literal at the start of s, including a dot before it.
 func wordLength(s string) int {
 	if s == "" {
 		return 0
@@ -86,7 +86,7 @@ func wordLength(s string) int {
 	return max(n, 1)
 }
 
-// quotedLength returns the length of the quoted text that s begins with.
+// quotedLength returns the length of the string literal at the start of s.
 func quotedLength(s string) int {
 	for i := 1; i < len(s); i++ {
 		switch s[i] {
@@ -99,8 +99,8 @@ func quotedLength(s string) int {
 	return len(s)
 }
 
-// brackets returns how many brackets are open at the end of s, and the length of s up to where the first one closes; -1
-// if it does not.
+// brackets returns the number of open brackets at the end of s, and the length of s up to the one that closes the
+// first; -1 if there is none.
 func brackets(s string) (open, closed int) {
 	closed = -1
 	for i := 0; i < len(s); i++ {

@@ -7,11 +7,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/internal/inline"
 	"github.com/celgate/celgate/policy"
 )
 
-// Library returns what is wrong with a library that is linked. One that is stored may use all that a server of the
-// minor evaluates.
+// Library returns the errors of a linked library. A stored one may use all features that a server of the minor
+// evaluates.
 func Library(set *celenv.Set, l *policy.Library) field.ErrorList {
 	mode := celenv.Write
 	if l.Stored {
@@ -37,7 +38,7 @@ func Library(set *celenv.Set, l *policy.Library) field.ErrorList {
 		shared[v.Full()] = v
 	}
 	return policy.ValidateLibrary(l, func(v policy.NamedExpr) *field.Error {
-		err := calls.check(v.Expr, d) // which sees the variables before this one
+		err := calls.check(v.Expr, d) // it sees the variables before this one
 		e := declare(shared[l.Name+"."+v.Name])
 		if err != nil {
 			return err
@@ -46,7 +47,7 @@ func Library(set *celenv.Set, l *policy.Library) field.ErrorList {
 	}, func(f policy.Function) *field.Error { return c.function(f, &calls) })
 }
 
-// function returns why a function is none.
+// function returns the error of a function.
 func (c *compiler) function(f policy.Function, calls *signatures) *field.Error {
 	d := celenv.Declared{Pure: true, Extended: true}
 	env, err := c.scope.Base(d)
@@ -75,14 +76,14 @@ func (c *compiler) function(f policy.Function, calls *signatures) *field.Error {
 	return nil
 }
 
-// signatures check calls of functions of libraries by the types of their parameters, in the text as it was written:
-// what is compiled has the bodies of functions in the place of calls.
+// signatures check the calls of library functions against the types of their parameters, in the text as written:
+// compiled code has the bodies inlined.
 type signatures struct {
 	scope     *celenv.Scope
 	libraries []*policy.Library
 }
 
-// check returns what is wrong with the calls in an expression.
+// check returns the error about the calls in an expression.
 func (s *signatures) check(x policy.Expr, d celenv.Declared) *field.Error {
 	if x.InlinedText() == nil {
 		return nil
@@ -132,13 +133,13 @@ func declaration(library string, f policy.Function) cel.EnvOption {
 	return cel.Function(library+"."+f.Name, cel.Overload(library+"_"+f.Name, params, typeNamed(f.Type)))
 }
 
-// typeNamed returns the type that functions call so; dyn for what is none.
+// typeNamed returns a type by its name in functions; dyn for other names.
 func typeNamed(text string) *cel.Type {
-	t, _ := policy.ParseType(text)
+	t, _ := inline.ParseType(text)
 	return typeOf(t)
 }
 
-func typeOf(t policy.Type) *cel.Type {
+func typeOf(t inline.Type) *cel.Type {
 	switch t.Name {
 	case "list":
 		return cel.ListType(typeOf(t.Of[0]))

@@ -8,19 +8,19 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// A NativeError says why an expression of the dialect is none that kube-apiserver would take.
+// A NativeError is the reason why kube-apiserver would not accept an expression of the dialect.
 type NativeError struct {
 	policy.Expr
 	Err error
 }
 
 var (
-	errVerdict = errors.New("kube-apiserver takes no null, true or false for a patch")
-	errUnset   = errors.New("?field: optional.none() takes the field away, and kube-apiserver leaves it alone")
+	errVerdict = errors.New("kube-apiserver does not accept null, true or false as a patch")
+	errUnset   = errors.New("?field: optional.none() removes the field, but kube-apiserver leaves it unchanged")
 )
 
-// NativeErrors returns the expressions of a policy of the dialect that a released policy cannot have, or of which a
-// server would make something else.
+// NativeErrors returns the expressions of a policy of the dialect that a native policy cannot have, or that a server
+// would evaluate differently.
 func NativeErrors(set *celenv.Set, p *policy.Policy) (all []NativeError) {
 	scope := set.Scope(celenv.Write, false)
 	defer scope.Close()
@@ -29,7 +29,7 @@ func NativeErrors(set *celenv.Set, p *policy.Policy) (all []NativeError) {
 	for x := range p.Expressions() {
 		if x.Use == policy.UseJSONMergePatch || x.Use == policy.UseCondition || x.Use == policy.UseMutationCheck ||
 			x.Use == policy.UseForEach || x.Locals != "" {
-			continue // which no released policy has
+			continue // native policies do not have these
 		}
 		d := declarations(x.Use, params)
 		e := c.compileAlone(x.Expr, d, results[x.Use]...)

@@ -16,17 +16,17 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// A Branch is a part of an expression that decides what else of it is evaluated: an operand of && or ||, or the
-// condition of ?:. The bodies of macros such as all, exists and filter are made of them too.
+// A Branch is a part of an expression that determines which other parts are evaluated: an operand of && or ||, or the
+// condition of ?:. The bodies of macros such as all, exists and filter have branches too.
 type Branch struct {
-	From, To int // the bytes of the text of the expression that it is
+	From, To int // the range of bytes in the text of the expression
 
 	id int64
 }
 
-// Observe returns a program that decides as prog does and tells a [Listener] what its branches come to. Each
-// expression is evaluated once more for that, so that costs are those of what is not watched. The branches are those
-// of each expression by its field.
+// Observe returns a program that decides like prog and reports the values of its branches to a [Listener]. For that it
+// evaluates each expression once more, so that costs do not change. The branches are those of each expression, by
+// field.
 func Observe(set *celenv.Set, prog *Program) (*Program, map[string][]Branch, error) {
 	found := map[string][]Branch{}
 	observed, err := recompile(set, prog, func(e *Expression, tree *cel.Ast, program programs) error {
@@ -51,10 +51,10 @@ func Observe(set *celenv.Set, prog *Program) (*Program, map[string][]Branch, err
 	return observed, found, err
 }
 
-// hearingName is the variable under which an evaluation finds who hears it. No expression can name it.
+// hearingName is the variable by which an evaluation finds its listener. It is not a valid name in expressions.
 const hearingName = "@hearing"
 
-// hearing is told the values of branches.
+// hearing receives the values of branches.
 type hearing func(branch int, value ref.Val)
 
 type heard struct {
@@ -69,7 +69,7 @@ func (h heard) ResolveName(name string) (any, bool) {
 	return h.Activation.ResolveName(name)
 }
 
-// branches finds the branches of an expression, in the order of its text; none in the code of libraries.
+// branches finds the branches of an expression, in the order of its text, except those in the code of libraries.
 func branches(x policy.Expr, tree *ast.AST) []Branch {
 	var all []Branch
 	isWritten := func(e ast.Expr) bool {
@@ -113,7 +113,7 @@ func branches(x policy.Expr, tree *ast.AST) []Branch {
 	return all
 }
 
-// watch makes the root of an expression and its branches tell their values.
+// watch makes the root of an expression and its branches report their values.
 func watch(tree *cel.Ast, parts []Branch) cel.ProgramOption {
 	index := map[int64]int{tree.NativeRep().Expr().ID(): -1}
 	for i, b := range parts {
@@ -127,14 +127,14 @@ func watch(tree *cel.Ast, parts []Branch) cel.ProgramOption {
 		switch inner := i.(type) {
 		case watchedStep, watchedAttribute, interpreter.InterpretableConst, interpreter.InterpretableConstructor:
 			return i, nil
-		case interpreter.InterpretableAttribute: // others may be taken of it
+		case interpreter.InterpretableAttribute: // qualifiers may be added to others
 			return watchedAttribute{inner, watchedBranch(branch)}, nil
 		}
 		return watchedStep{i, watchedBranch(branch)}, nil
 	})
 }
 
-// A watchedBranch is the index of a branch whose values are told.
+// A watchedBranch is the index of an observed branch.
 type watchedBranch int
 
 func (b watchedBranch) tell(vars interpreter.Activation, v ref.Val) ref.Val {

@@ -14,8 +14,7 @@ import (
 // programs makes the program of an expression with more options.
 type programs func(...cel.ProgramOption) (cel.Program, error)
 
-// recompile returns a copy of a program in which replace has put other programs in the place of those of the
-// expressions that compile.
+// recompile returns a copy of a program with replaced programs for the expressions that compile.
 func recompile(
 	set *celenv.Set, prog *Program, replace func(e *Expression, tree *cel.Ast, program programs) error,
 ) (*Program, error) {
@@ -46,7 +45,7 @@ func recompile(
 		}
 		copied := *e
 		errs = append(errs, replace(&copied, tree, func(options ...cel.ProgramOption) (cel.Program, error) {
-			// What watches an expression watches calls with their guards.
+			// Watched calls keep their guards.
 			return celenv.Program(env, tree, append([]cel.ProgramOption{fns.Bound()}, options...)...)
 		}))
 		return &copied
@@ -77,25 +76,24 @@ func recompile(
 	return next, errors.Join(errs...)
 }
 
-// A Listener is told what happens in the evaluations whose context has it, see [WithListener]. Either function may be
-// nil.
+// A Listener receives the events of evaluations whose context has it, see [WithListener]. Either function may be nil.
 type Listener struct {
-	// Trace is told what each evaluation of an expression of a program of [Trace] came to.
+	// Trace receives each evaluation of an expression of a program of [Trace].
 	Trace func(*policy.Policy, policy.Expr, Seen)
 
-	// Observe is told each value of a branch of an expression of a program of [Observe], and with branch -1 each value
+	// Observe receives each value of a branch of an expression of a program of [Observe], and with branch -1 each value
 	// of the expression itself.
 	Observe func(p *policy.Policy, x policy.Expr, branch int, value ref.Val)
 }
 
 type listenerKey struct{}
 
-// WithListener returns a context for evaluations of which l is told.
+// WithListener returns a context for evaluations that report to l.
 func WithListener(ctx context.Context, l *Listener) context.Context {
 	return context.WithValue(ctx, listenerKey{}, l)
 }
 
-// listenerOf returns who listens; nobody if the context has no listener.
+// listenerOf returns the listener of a context; an empty one if it has none.
 func listenerOf(ctx context.Context) *Listener {
 	if l, ok := ctx.Value(listenerKey{}).(*Listener); ok {
 		return l

@@ -13,26 +13,26 @@ import (
 	"github.com/celgate/celgate/internal/locals"
 )
 
-// A Seen is what one evaluation of an expression came to.
+// A Seen is the record of one evaluation of an expression.
 type Seen struct {
 	Tree  *cel.Ast
-	Scope string // the path of the value that the expression is evaluated for; empty: the object
-	// of the nodes of the tree; in the body of a loop those of the item at which it ended
+	Scope string // the path of the value for which it was evaluated; empty: the object
+	// of the nodes of the tree; in the body of a loop those of the last item
 	Values    interpreter.EvalState
-	Variables interpreter.Activation // what variables stand for
-	Loops     map[int64]*Loop        // by the node of the comprehension, as far as its body was evaluated
+	Variables interpreter.Activation // the values of variables
+	Loops     map[int64]*Loop        // by the node of the comprehension, if its body was evaluated
 }
 
-// A Loop is how far the loop of a macro came.
+// A Loop is the state at the end of the loop of a macro.
 type Loop struct {
-	Item  ref.Val // at which it ended: of a map its key
+	Item  ref.Val // the last item: of a map its key
 	Index int     // of that item, from 0
-	After ref.Val // what the loop had come to after it
+	After ref.Val // the accumulated value after it
 }
 
-// Trace returns a program that decides as prog does and tells a [Listener] the values of the parts of its
-// expressions. Each is evaluated twice: cel-go v0.29.2 counts no cost in a program that tracks state. Variables are
-// evaluated once all the same.
+// Trace returns a program that decides like prog and reports the values of the parts of its expressions to a
+// [Listener]. Each expression is evaluated twice, because cel-go v0.29.2 does not count costs in a program that tracks
+// state; variables are evaluated once.
 func Trace(set *celenv.Set, prog *Program) (*Program, error) {
 	return recompile(set, prog, func(e *Expression, tree *cel.Ast, program programs) error {
 		watched, err := program(cel.EvalOptions(cel.OptTrackState), followLoops(tree))
@@ -58,14 +58,14 @@ func Trace(set *celenv.Set, prog *Program) (*Program, error) {
 	})
 }
 
-// A follower notes where loops are. If the whole expression is known to be an error, loops end at the first item that
-// is one, which is the error that is reported: the values of that item are then the last ones.
+// A follower records the ends of loops. If the whole expression is known to be an error, loops end at the first item
+// with an error, the reported one: the recorded values are then those of that item.
 type follower struct {
 	loops  map[int64]*Loop
 	failed bool
 }
 
-// followerName is the variable under which an evaluation finds its follower. No expression can name it.
+// followerName is the variable by which an evaluation finds its follower. It is not a valid name in expressions.
 const followerName = "@follower"
 
 type followed struct {
@@ -97,7 +97,7 @@ func followLoops(tree *cel.Ast) cel.ProgramOption {
 		if e.Kind() == ast.ComprehensionKind {
 			c := e.AsComprehension()
 			if c.LoopStep().Kind() == ast.IdentKind {
-				return // of cel.bind, which loops over nothing
+				return // cel.bind loops over nothing
 			}
 			loops[e.ID()], conditions[c.LoopCondition().ID()], steps[c.LoopStep().ID()] = true, e.ID(), part{e.ID(), c}
 		}
@@ -108,7 +108,7 @@ func followLoops(tree *cel.Ast) cel.ProgramOption {
 			return i, nil
 		}
 		if _, ok := i.(interpreter.InterpretableAttribute); ok && loops[i.ID()] {
-			return i, nil // the member or item that is taken of what the loop comes to, by the same number
+			return i, nil // a member or item of the accumulated value, with the same id
 		}
 		if loops[i.ID()] {
 			return loopStart{i}, nil

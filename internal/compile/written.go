@@ -11,23 +11,23 @@ import (
 
 // A Written is a policy or a binding that a request writes.
 type Written struct {
-	Policy     *policy.Policy // one of the two
+	Policy     *policy.Policy // one of the two is set
 	Binding    *policy.Binding
-	OldPolicy  *policy.Policy // that of before an UPDATE; nil: the request creates
+	OldPolicy  *policy.Policy // the replaced policy on UPDATE; nil: CREATE
 	OldBinding *policy.Binding
 
-	// Unasked says that nobody is known to have asked whether the author of OldPolicy may read its params.
+	// Unasked means that the permission of OldPolicy's author to read its params may not have been checked.
 	Unasked bool
 
-	// Others returns how many other bindings a policy has; nil: nobody counts them.
+	// Others returns the number of other bindings of a policy; nil: not counted.
 	Others func(policy.Ref) int
 
-	// Named returns the policies that the name in a binding may stand for; nil: the engine's, or the cluster's.
+	// Named returns the policies that the name in a binding may refer to; nil: the engine's, or the cluster's.
 	Named func(context.Context, *policy.Binding) ([]*policy.Policy, error)
 }
 
-// Errors returns what the write-time rules of a server find wrong with the policy or the binding: those for files if it
-// is static, and where the names of static policies are reserved, those for names. An update may keep what it had
+// Errors returns the errors of a server's write-time rules about the policy or the binding: those for files if it is
+// static, and those for reserved names if reserved is set. An update may keep features of the old object
 // (pkg/apis/admissionregistration/validation/validation.go v1.37.2).
 func (w Written) Errors(envs *celenv.Set, reserved bool) field.ErrorList {
 	switch b := w.Binding; {

@@ -9,7 +9,8 @@
 //	old.yaml      the stored object of an UPDATE, DELETE or CONNECT, created before the policies
 //	object.yaml   the object of a CREATE or UPDATE, or the options object of a DELETE or CONNECT
 //	request.yaml  the [Request]; absent in cases about the writing of policies
-//	want.yaml     the [Want]: recorded, never written by hand
+//	want.yaml     the [Want] of the newest minor, and of those that answered the same: recorded, never written by hand
+//	want-1.36.yaml  the one of minors that answered otherwise, of which 1.36 is the newest
 //
 // The user dev may do everything; any other user may do what the RBAC objects of the case's state say. Every user is in
 // the group system:authenticated. Members that differ from run to run are removed from objects: see [Settle].
@@ -26,9 +27,11 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"reflect"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/txtar"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -48,7 +51,8 @@ type Case struct {
 	Old      map[string]any
 	Object   map[string]any
 	Request  *Request // nil if the case is about the writing of its policies
-	Want     *Want    // nil if not recorded yet
+	Want     *Want    // of the newest minor; nil if not recorded yet
+	Older    []*Want  // the other answers, of minors that answered otherwise; those of the newest minors first
 
 	archive *txtar.Archive
 }
@@ -64,10 +68,10 @@ type Request struct {
 	Name        string `json:"name,omitempty"`
 	Collection  bool   `json:"collection,omitempty"` // a DELETE of all objects of the namespace
 
-	User   string              `json:"user,omitempty"` // dev if empty
-	UID    string              `json:"uid,omitempty"`
-	Groups []string            `json:"groups,omitempty"` // besides system:authenticated
-	Extra  map[string][]string `json:"extra,omitempty"`
+	User   string                                 `json:"user,omitempty"` // dev if empty
+	UID    string                                 `json:"uid,omitempty"`
+	Groups []string                               `json:"groups,omitempty"` // besides system:authenticated
+	Extra  map[string]authenticationv1.ExtraValue `json:"extra,omitempty"`
 
 	// Apply is the field manager that applies the object to the stored one, on the server's side. The object has all
 	// fields of the stored one.
@@ -87,7 +91,10 @@ type Request struct {
 
 // A Want is the recorded answer.
 type Want struct {
-	Minors []string `json:"minors"` // the Kubernetes minors that answered so
+	Minors []string `json:"minors"` // the Kubernetes minors that answered so, the newest first
+
+	// Unable says why a server of the minors cannot be asked, such as that it does not serve a kind of the state.
+	Unable string `json:"unable,omitempty"`
 
 	// Rejected holds the policies and bindings that the server refused to store. The request was sent nevertheless,
 	// if there is one.
@@ -118,6 +125,18 @@ type Rejection struct {
 
 // Area is the folder of the case.
 func (c *Case) Area() string { return path.Dir(c.Name) }
+
+// HasPlugins reports a case that servers answer with the admission plugins that are on by default. Of all others they
+// answer without those that disturb.
+func (c *Case) HasPlugins() bool { return c.Area() == "plugins" || len(c.AddedPlugins()) > 0 }
+
+// AddedPlugins are admission plugins that servers have beside those that are on by default when they answer the case.
+func (c *Case) AddedPlugins() []string {
+	if c.Area() != "plugins-added" {
+		return nil
+	}
+	return []string{"ExtendedResourceToleration", "OwnerReferencesPermissionEnforcement", "PodTolerationRestriction"}
+}
 
 // Load reads all cases below the root of fsys, sorted by name. All errors are returned together, with the cases that
 // are right.
@@ -181,20 +200,35 @@ func (c *Case) read(file txtar.File) (err error) {
 	case "request.yaml":
 		c.Request = new(Request)
 		err = yaml.UnmarshalStrict(file.Data, c.Request)
-	case "want.yaml":
-		c.Want = new(Want)
-		if err = yaml.UnmarshalStrict(file.Data, c.Want); err != nil {
-			return err
-		}
-		// Once more as trees, because the first pass makes every number a float64.
-		var trees map[string]any
-		if trees, err = document(file.Data); err == nil {
-			c.Want.takeObjects(trees)
-		}
+	case wantFile:
+		c.Want, err = readWant(file.Data)
 	default:
-		err = errors.New("not a file of a case")
+		if !isOlderWant(file.Name) {
+			return errors.New("not a file of a case")
+		}
+		var w *Want
+		if w, err = readWant(file.Data); err == nil {
+			c.Older = append(c.Older, w)
+		}
 	}
 	return err
+}
+
+func readWant(content []byte) (*Want, error) {
+	w := new(Want)
+	if err := yaml.UnmarshalStrict(content, w); err != nil {
+		return nil, err
+	}
+	if len(w.Minors) == 0 {
+		return nil, errors.New("no minor")
+	}
+	// Once more as trees, because the first pass makes every number a float64.
+	trees, err := document(content)
+	if err != nil {
+		return nil, err
+	}
+	w.takeObjects(trees)
+	return w, nil
 }
 
 // takeObjects replaces the objects by those of the same document read as trees.
@@ -242,36 +276,36 @@ func (r *Request) complete(c *Case) error {
 	return nil
 }
 
-// Format returns the file of the case with want as its want.yaml.
-func (c *Case) Format(want *Want) ([]byte, error) {
-	recorded, err := yaml.Marshal(want)
-	if err != nil {
-		return nil, err
-	}
+// Format returns the file of the case.
+func (c *Case) Format() ([]byte, error) {
 	archive := &txtar.Archive{Comment: c.archive.Comment}
 	for _, file := range c.archive.Files {
-		if file.Name != "want.yaml" {
+		if file.Name != wantFile && !isOlderWant(file.Name) {
 			archive.Files = append(archive.Files, file)
 		}
 	}
-	archive.Files = append(archive.Files, txtar.File{Name: "want.yaml", Data: recorded})
+	add := func(name string, w *Want) error {
+		recorded, err := yaml.Marshal(w)
+		archive.Files = append(archive.Files, txtar.File{Name: name, Data: recorded})
+		return err
+	}
+	if c.Want != nil {
+		if err := add(wantFile, c.Want); err != nil {
+			return nil, err
+		}
+	}
+	for _, w := range c.Older {
+		if err := add(olderWant(w.Minors[0]), w); err != nil {
+			return nil, err
+		}
+	}
 	return txtar.Format(archive), nil
 }
 
-// SamePolicies reports whether both cases have the same policies and the same state, byte for byte.
+// SamePolicies reports whether both cases have the same policies and the same state.
 func (c *Case) SamePolicies(other *Case) bool {
-	return other != nil && bytes.Equal(c.file("policy.yaml"), other.file("policy.yaml")) &&
-		bytes.Equal(c.file("stored.yaml"), other.file("stored.yaml")) &&
-		bytes.Equal(c.file("state.yaml"), other.file("state.yaml"))
-}
-
-func (c *Case) file(name string) []byte {
-	for _, file := range c.archive.Files {
-		if file.Name == name {
-			return file.Data
-		}
-	}
-	return nil
+	return other != nil && reflect.DeepEqual(c.Policies, other.Policies) && reflect.DeepEqual(c.Stored, other.Stored) &&
+		reflect.DeepEqual(c.State, other.State)
 }
 
 // Documents reads YAML documents as JSON trees, leaving out empty ones.

@@ -117,6 +117,7 @@ func TestParseErrors(t *testing.T) {
 		"empty":       {"idea\n", "neither policies nor a request"},
 		"two objects": {"idea\n-- object.yaml --\na: b\n---\na: b\n", "2 documents, not one"},
 		"not YAML":    {"idea\n-- state.yaml --\n{\n", "state.yaml"},
+		"no minor":    {"idea\n-- want-1.36.yaml --\nallowed: true\n", "want-1.36.yaml: no minor"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Parse("a/b", []byte(c.file))
@@ -129,7 +130,8 @@ func TestParseErrors(t *testing.T) {
 
 func TestParseCompletes(t *testing.T) {
 	c, err := Parse("a/b", []byte("idea\n-- object.yaml --\napiVersion: v1\nkind: X\nmetadata: {name: m, namespace: n-1}\n"+
-		"-- request.yaml --\noperation: CREATE\nresource: xs\n-- want.yaml --\nallowed: true\nobject: {big: 9007199254740993}\n"))
+		"-- request.yaml --\noperation: CREATE\nresource: xs\n-- want.yaml --\n"+
+		"minors: [\"1.37\"]\nallowed: true\nobject: {big: 9007199254740993}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,7 +55,7 @@ func TestDerived(t *testing.T) {
 		of++
 		t.Run(c.Name, func(t *testing.T) {
 			ran++
-			w, err := worldOf(c)
+			w, err := worldOf(c, celgate.Newest)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -120,7 +120,7 @@ func TestDerived(t *testing.T) {
 
 func outcomes(d *celgate.Decision) (all []string) {
 	for _, o := range d.Outcomes {
-		all = append(all, fmt.Sprint(o.Field, " ", o.Verdict, " ", o.Message))
+		all = append(all, fmt.Sprint(o.Field(), " ", o.Verdict, " ", o.Message))
 	}
 	return all
 }

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -41,7 +42,7 @@ func TestReplayAsDialect(t *testing.T) {
 				t.Fatal(err)
 			}
 			var diff string
-			switch got, err := Replay(t.Context(), &turned); {
+			switch got, err := Replay(t.Context(), &turned, celgate.Newest); {
 			case err != nil:
 				diff = err.Error()
 			default:

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"os"
 	"path"
 	"path/filepath"
 	"reflect"
@@ -25,6 +26,9 @@ func TestExamples(t *testing.T) {
 	}
 	for _, folder := range folders {
 		objects := func(file string) (all []map[string]any) {
+			if _, err := os.Stat(filepath.Join(folder, file)); os.IsNotExist(err) {
+				return nil // such as the state of a story that has none
+			}
 			docs, problems := manifest.Load(filepath.Join(folder, file))
 			for _, p := range problems {
 				t.Error(p)

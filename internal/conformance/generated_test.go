@@ -32,7 +32,10 @@ var (
 const requestsEach = 20
 
 // An author writes policies of the dialect and requests at random.
-type author struct{ *rand.Rand }
+type author struct {
+	*rand.Rand
+	pods bool // they are about Pods and templates, not about ConfigMaps
+}
 
 func (a author) one(of ...string) string { return of[a.IntN(len(of))] }
 
@@ -90,14 +93,47 @@ func (a author) weaker(than string) string {
 	return a.actions()
 }
 
+// inPod is a text about a ConfigMap as one about a Pod or its template, which have annotations in the place of data.
+var inPod = strings.NewReplacer("object.data", "object.metadata.annotations",
+	"object.metadata.name", "object.spec.containers[0].image",
+	"scope: data", "scope: metadata.annotations")
+
 // policies are a policy and its bindings.
 func (a author) policies() string {
+	text := a.ofConfigMaps()
+	if a.pods {
+		text = inPod.Replace(text)
+	}
+	return text
+}
+
+func (a author) ofConfigMaps() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("apiVersion: policy.celgate.dev/v1alpha1\nkind: AdmissionPolicy\nmetadata: {name: p}\nspec:")
 	singleton, params := a.IntN(8) == 0, a.IntN(3) == 0
-	line("  matchConstraints: {resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: [%s], resources: [configmaps]}]%s}",
-		a.one("CREATE", "CREATE, UPDATE", "CREATE, DELETE"), a.maybe(8, ", excludeNamespaces: [one]"))
+	abstract := !singleton && a.IntN(6) == 0
+	rules := func() string {
+		resource := "configmaps"
+		if a.pods {
+			resource = "pods"
+		}
+		return fmt.Sprintf("resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: [%s], resources: [%s]}]",
+			a.one("CREATE", "CREATE, UPDATE", "CREATE, DELETE"), resource)
+	}
+	excluded := a.maybe(8, ", excludeNamespaces: [one]")
+	switch {
+	case !abstract:
+		line("  matchConstraints: {%s%s}", rules(), excluded)
+	case excluded != "":
+		line("  abstract: true\n  matchConstraints: {%s}", strings.TrimPrefix(excluded, ", "))
+	default:
+		line("  abstract: true")
+	}
+	if a.pods {
+		line("  templates: [pods]")
+		fmt.Fprint(&b, a.maybe(2, "  templateEnforcement: "+a.one("Deny", "Warn", "Audit")+"\n"))
+	}
 	if policyFails := a.IntN(3); policyFails > 0 {
 		line("  failurePolicy: %s", []string{"", "Fail", "Ignore"}[policyFails])
 	}
@@ -138,7 +174,13 @@ func (a author) policies() string {
 		actions := a.actions()
 		line("---\napiVersion: policy.celgate.dev/v1alpha1\nkind: AdmissionPolicyBinding\nmetadata: {name: b%s}\nspec:", string(rune('a'+i)))
 		line("  policyName: p\n  validationActions: %s", actions)
-		fmt.Fprint(&b, a.maybe(3, "  matchResources: {namespaces: ["+a.one("one", "two")+"]}\n"))
+		matched := a.maybe(3, "namespaces: ["+a.one("one", "two")+"], ")
+		if abstract {
+			matched += rules()
+		}
+		if matched != "" {
+			line("  matchResources: {%s}", strings.TrimSuffix(matched, ", "))
+		}
 		if params {
 			line("  paramRef: {name: %s, namespace: params, parameterNotFoundAction: %s}", a.one("first", "second", "none"),
 				a.one("Allow", "Deny"))
@@ -152,8 +194,48 @@ func (a author) policies() string {
 	return b.String()
 }
 
-// request is a request for a ConfigMap.
+// request is a request for a ConfigMap, or for a Pod or a workload.
 func (a author) request() *celgate.Request {
+	r := a.ofConfigMap()
+	if !a.pods {
+		return r
+	}
+	t := scope.Templates[a.IntN(len(scope.Templates))]
+	isPod := a.IntN(4) == 0
+	about := func(object map[string]any) map[string]any {
+		if object == nil {
+			return nil
+		}
+		metadata, _ := object["metadata"].(map[string]any)
+		made := map[string]any{}
+		if labels, ok := metadata["labels"]; ok {
+			made["labels"] = labels
+		}
+		if data, ok := object["data"]; ok {
+			made["annotations"] = data
+		}
+		template := map[string]any{"metadata": made, "spec": map[string]any{
+			"containers": []any{map[string]any{"name": "a", "image": metadata["name"]}}}}
+		if isPod {
+			made["name"], made["namespace"] = metadata["name"], metadata["namespace"]
+			template["apiVersion"], template["kind"] = "v1", "Pod"
+			return template
+		}
+		workload := workloadOf(t, template)
+		workload["metadata"] = map[string]any{"name": metadata["name"], "namespace": metadata["namespace"]}
+		return workload
+	}
+	r.Object, r.OldObject = about(r.Object), about(r.OldObject)
+	r.Kind = apischema.GroupVersionKind{Group: t.Group, Version: t.Version, Kind: t.Kind}
+	r.Resource = apischema.GroupVersionResource{Group: t.Group, Version: t.Version, Resource: t.Resource}
+	if isPod {
+		r.Kind = apischema.GroupVersionKind{Version: "v1", Kind: "Pod"}
+		r.Resource = apischema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	}
+	return r
+}
+
+func (a author) ofConfigMap() *celgate.Request {
 	metadata := map[string]any{"name": a.one("web", "db"), "namespace": a.one("one", "two", "three")}
 	object := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
 	values := func() map[string]any {
@@ -223,6 +305,7 @@ func unfold(text string) string {
 		}
 		for _, t := range scope.Templates {
 			src = strings.ReplaceAll(src, "(object == null ? null : object."+t.Path+")", "object")
+			src = strings.ReplaceAll(src, "object."+t.Path, "object")
 		}
 		return "expression '" + strings.TrimSpace(src) + "' resulted in error: "
 	})
@@ -369,11 +452,12 @@ func generatedWorld(t *testing.T) (*World, *celenv.Set) {
 // forms answer. Those that are refused are counted: a refusal is right only where there is no native form.
 func TestGeneratedLowered(t *testing.T) {
 	w, own := generatedWorld(t)
-	a := author{rand.New(rand.NewPCG(*seed, 0))}
+	a := author{rand.New(rand.NewPCG(*seed, 0)), false}
 	refused, several, n := map[string]int{}, 0, 0
-	policies := 0
+	policies, templates := 0, 0
 	for n < *comparisons {
 		policies++
+		a.pods = a.IntN(3) == 0
 		p, fields := w.pair(t, a.policies(), own)
 		if p == nil {
 			for _, field := range fields {
@@ -381,13 +465,16 @@ func TestGeneratedLowered(t *testing.T) {
 			}
 			continue
 		}
-		if p.parts > 1 {
+		if a.pods {
+			templates++
+		} else if p.parts > 1 {
 			several++
 		}
 		p.answers(t, a)
 		n += requestsEach
 	}
-	t.Logf("%d policies, %d answers compared, %d of several parts; refused: %v", policies, n, several, refused)
+	t.Logf("%d policies, %d answers compared, %d of several parts, %d with templates; refused: %v", policies, n, several,
+		templates, refused)
 	if several == 0 || n*2 < policies*requestsEach {
 		t.Errorf("of %d policies only %d have a native form, %d of them of several parts", policies, n/requestsEach, several)
 	}
@@ -416,6 +503,7 @@ func (w *World) pair(t *testing.T, text string, own *celenv.Set) (*pair, []strin
 	if p.dialect = w.engine(t, objects, text); p.dialect == nil {
 		t.Fatal(text)
 	}
+	set = *set.Link(nil)
 	l := lower.New(&set, w.Types, own)
 	var natives []map[string]any
 	var fields []string

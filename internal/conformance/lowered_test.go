@@ -11,6 +11,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/lower"
 	"github.com/celgate/celgate/internal/quirks"
@@ -117,13 +118,11 @@ func TestLowered(t *testing.T) {
 			}
 			var set policy.Set
 			for _, object := range c.Dialect {
-				o, err := policy.Read(object, nil)
-				if err != nil {
+				if err := set.Add(object, nil); err != nil {
 					t.Fatal(err)
 				}
-				set.Add(o)
 			}
-			set = *new(policy.Linker).Link(&set)
+			set = *set.Link(nil)
 			var made []map[string]any
 			names := map[string]string{}
 			l := lower.New(&set, known, own)
@@ -155,7 +154,7 @@ func TestLowered(t *testing.T) {
 				t.Fatal(err)
 			}
 			turned.Want = restate(t, turned.Want, names)
-			got, err := Replay(t.Context(), &turned)
+			got, err := Replay(t.Context(), &turned, celgate.Newest)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -36,9 +36,13 @@ subjects:
 - {apiGroup: rbac.authorization.k8s.io, kind: User, name: dev}
 `
 
-// Replay answers a case with the engine.
-func Replay(ctx context.Context, c *Case) (*Want, error) {
-	w, err := worldOf(c)
+// Replay answers a case with the engine of a minor, which is asked as its server is.
+func Replay(ctx context.Context, c *Case, minor string) (*Want, error) {
+	c, err := c.AsOf(minor)
+	if err != nil {
+		return nil, err
+	}
+	w, err := worldOf(c, minor)
 	if err != nil {
 		return nil, err
 	}
@@ -56,11 +60,15 @@ type World struct {
 	Minor   string
 	Types   *registry.Registry
 	Cluster celgate.Cluster
+	Server  *celgate.Server // of a case about admission plugins; else nil
 }
 
-// worldOf returns the world of a case.
-func worldOf(c *Case) (*World, error) {
-	w := &World{Minor: c.Want.Minors[0]}
+// worldOf returns the world of a case, on a minor.
+func worldOf(c *Case, minor string) (*World, error) {
+	w := &World{Minor: minor}
+	if c.HasPlugins() {
+		w.Server = &celgate.Server{Complete: true, Plugins: c.AddedPlugins()}
+	}
 	types, err := builtin.Registry(w.Minor)
 	if err != nil {
 		return nil, err
@@ -69,7 +77,11 @@ func worldOf(c *Case) (*World, error) {
 	if types, err = types.WithCustomResources(manifest.Trees(crds)...); err != nil {
 		return nil, err
 	}
-	w.Types = enable(types, c.Policies)
+	var versions []string
+	for _, object := range c.Policies {
+		versions = append(versions, fmt.Sprint(object["apiVersion"]))
+	}
+	w.Types = Serve(types, versions...)
 	objects, err := Documents([]byte(Rights))
 	if err != nil {
 		return nil, err
@@ -90,17 +102,13 @@ func worldOf(c *Case) (*World, error) {
 	return w, err
 }
 
-// enable returns types as the recorded server serves them, which is started with --runtime-config for the versions of
-// policies that are off by default.
-func enable(types *registry.Registry, policies []map[string]any) *registry.Registry {
-	versions := map[string]bool{}
-	for _, object := range policies {
-		versions[fmt.Sprint(object["apiVersion"])] = true
-	}
+// Serve returns types as the recorded server serves them, which is started with --runtime-config for group versions,
+// those of policies, that are off by default.
+func Serve(types *registry.Registry, versions ...string) *registry.Registry {
 	var served []registry.Resource
 	off := false
 	for _, r := range types.Resources() {
-		asked := versions[r.GroupVersion().String()]
+		asked := slices.Contains(versions, r.GroupVersion().String())
 		off = off || asked && r.OffByDefault
 		if asked || !r.NotServed && !r.OffByDefault {
 			served = append(served, *r)
@@ -139,7 +147,8 @@ func (w *World) Engine(policies []map[string]any, stored ...map[string]any) (*ce
 			Status: Strip(undecodable.Status()),
 		})
 	}
-	engine, err := celgate.New(&set, celgate.Options{KubeVersion: w.Minor, Types: w.Types, Cluster: w.Cluster})
+	engine, err := celgate.New(&set, celgate.Options{KubeVersion: w.Minor, Types: w.Types, Cluster: w.Cluster,
+		Server: w.Server})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -20,6 +20,7 @@ import (
 //  3. A name that the server made from metadata.generateName ends in "<random>".
 //  4. In a v1 Service every address of its own but None is "<address>", and every node port "<port>".
 //  5. The current time that the server writes into status (conditions, startTime and the like) is "<time>".
+//  6. The name of the volume with the token of a service account ends in "<random>".
 func Settle(object map[string]any) map[string]any {
 	if object == nil {
 		return nil
@@ -37,6 +38,12 @@ func Settle(object map[string]any) map[string]any {
 		}).(map[string]any)
 		metadata = tree.Object(object).Metadata()
 	}
+	object = replaceStrings(object, func(s string) string {
+		if tokenVolume.MatchString(s) {
+			return "kube-api-access-<random>"
+		}
+		return s
+	}).(map[string]any)
 	generate, _ := metadata["generateName"].(string)
 	if name, _ := metadata["name"].(string); generate != "" && len(name) > len(generate) &&
 		strings.HasPrefix(name, generate) {
@@ -78,6 +85,8 @@ func Strip(status *metav1.Status) *metav1.Status {
 	}
 	return status
 }
+
+var tokenVolume = regexp.MustCompile(`^kube-api-access-[b-z2-9]{5}$`)
 
 var namedScheme = regexp.MustCompile(`in scheme "[^"]*"`)
 

@@ -41,6 +41,9 @@ func compareTraced(t *testing.T, c *Case, w *World, engine *celgate.Engine) (tol
 		cmpopts.IgnoreFields(celgate.Decision{}, "Object", "Changes"),
 		cmpopts.IgnoreUnexported(celgate.Decision{}, celgate.Violation{}),
 		cmp.Comparer(func(a, b policy.Expr) bool { return a.Src == b.Src && a.Field == b.Field }),
+		cmp.Comparer(func(a, b *policy.Validation) bool {
+			return a == b || a != nil && b != nil && a.Name == b.Name && a.Expr.Field == b.Expr.Field
+		}),
 		cmpopts.EquateEmpty(),
 		cmp.Comparer(func(a, b error) bool { return fmt.Sprintf("%T %v", a, a) == fmt.Sprintf("%T %v", b, b) }),
 	}

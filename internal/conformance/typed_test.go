@@ -75,7 +75,7 @@ func TestTyped(t *testing.T) {
 		if !mutates || c.Request == nil || c.Object == nil || c.Want.Allowed == nil {
 			continue
 		}
-		minor := c.Want.Minors[0]
+		minor := celgate.Newest
 		if checkers[minor] == nil {
 			envs, err := celenv.New(minor, quirks.SetOf(minor))
 			if err != nil {
@@ -88,11 +88,11 @@ func TestTyped(t *testing.T) {
 			continue
 		}
 		for _, o := range decision.Outcomes {
-			found, ok := findings[o.Policy+" "+o.Field]
+			found, ok := findings[o.Policy+" "+o.Field()]
 			if !ok {
 				continue
 			}
-			key := c.Name + " " + o.Policy + " " + o.Field
+			key := c.Name + " " + o.Policy + " " + o.Field()
 			problem, seen := "", len(found.Issues) > 0
 			for _, p := range found.Problems {
 				seen = seen || !p.Doubtful
@@ -129,7 +129,7 @@ func forType(message string) bool {
 
 // typings returns what the engine decides about a case, and what is found in its mutations by policy and field.
 func typings(t *testing.T, c *Case, checker *typed.Checker) (*celgate.Decision, map[string]typed.Finding) {
-	w, err := worldOf(c)
+	w, err := worldOf(c, celgate.Newest)
 	if err != nil {
 		t.Fatal(err)
 	}

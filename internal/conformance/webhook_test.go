@@ -15,7 +15,6 @@ import (
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	admissionv1 "k8s.io/api/admission/v1"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -98,12 +97,11 @@ func (w *World) replayOverHTTP(ctx context.Context, c *Case, e *celgate.Engine, 
 		Operation: string(request.Operation),
 		Namespace: request.Namespace, Object: mutated.Object, Old: request.OldObject, Options: request.Options,
 		Name: request.Name, DryRun: request.DryRun, SharesLabels: shares,
-		User: prepare.User{Name: request.UserInfo.Username, UID: request.UserInfo.UID, Groups: request.UserInfo.Groups,
-			Extra: request.UserInfo.Extra},
+		User: request.UserInfo,
 	}
 	next.Object = prepare.ObjectToValidate(in)
 	in.Before, in.Object = in.Object, next.Object
-	advice := prepare.Warnings(in)
+	advice := prepare.Warnings(in, celgate.Newest)
 	if metadata, _ := next.Object["metadata"].(map[string]any); metadata != nil && next.Operation == celgate.Create {
 		if next.Name == "" {
 			next.Name, _ = metadata["name"].(string)
@@ -188,10 +186,6 @@ func patched(object map[string]any, patch []byte) (map[string]any, error) {
 
 // send sends a request as the server does.
 func send(ctx context.Context, url string, r *celgate.Request) (*admissionv1.AdmissionResponse, error) {
-	extra := map[string]authenticationv1.ExtraValue{}
-	for key, values := range r.UserInfo.Extra {
-		extra[key] = values
-	}
 	raw := func(tree map[string]any) runtime.RawExtension {
 		if tree == nil {
 			return runtime.RawExtension{}
@@ -204,10 +198,8 @@ func send(ctx context.Context, url string, r *celgate.Request) (*admissionv1.Adm
 		Request: &admissionv1.AdmissionRequest{
 			UID: "u", Kind: metav1.GroupVersionKind(r.Kind), Resource: metav1.GroupVersionResource(r.Resource),
 			SubResource: r.SubResource,
-			Name:        r.Name, Namespace: r.Namespace, Operation: admissionv1.Operation(r.Operation),
-			DryRun: &r.DryRun,
-			UserInfo: authenticationv1.UserInfo{Username: r.UserInfo.Username, UID: r.UserInfo.UID,
-				Groups: r.UserInfo.Groups, Extra: extra},
+			Name:        r.Name, Namespace: r.Namespace, Operation: r.Operation,
+			DryRun: &r.DryRun, UserInfo: r.UserInfo,
 			Object: raw(r.Object), OldObject: raw(r.OldObject), Options: raw(r.Options),
 		},
 	})

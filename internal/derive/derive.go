@@ -166,7 +166,7 @@ func (d *deriver) parse(set *celenv.Set) error {
 		case x.Use == policy.UseMatchCondition:
 			d.matching = append(d.matching, p)
 		case x.Use.Mutates() && x.Locals != "":
-			d.refuse(x.Expr, "what a mutation with a scope sets cannot be derived")
+			d.refuse(x.Expr, "the result of a mutation with a scope cannot be derived")
 		case x.Use.Mutates():
 			d.mutations = append(d.mutations, mutation{p})
 		}
@@ -354,7 +354,7 @@ func (d *deriver) conditions(spec map[string]any) []any {
 			continue
 		default:
 			d.result.Notes = append(d.result.Notes, Refusal{m.Expr, fmt.Sprintf("match condition %s reads %s, %s: "+
-				"the validation says nothing of objects for which it is false afterwards", m.Name, path, who)})
+				"the validation does not cover objects for which it is false afterwards", m.Name, path, who)})
 		}
 		kept = append(kept, c)
 	}
@@ -407,7 +407,7 @@ func (d *deriver) dropCompiled(set *celenv.Set, derived map[string]any) error {
 		err := prog.Validations[i].Err
 		if err != nil {
 			text, _, _ := strings.Cut(err.Error(), "\n")
-			d.refuse(a.Expr, "%s cannot be derived: a validation cannot say it: %s", writePath(a.paths[0]), text)
+			d.refuse(a.Expr, "%s cannot be derived, because a validation cannot express it: %s", writePath(a.paths[0]), text)
 		}
 		return err != nil
 	})

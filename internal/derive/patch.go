@@ -89,7 +89,7 @@ func (w *derivation) operation(e ast.Expr) []string {
 	for i, s := range steps {
 		if s == effects.Item {
 			if i < len(steps)-1 || !op.Exact {
-				return w.refuseWrite(place{path: op.Path}, "items have no fixed places")
+				return w.refuseWrite(place{path: op.Path}, "items do not have fixed places")
 			}
 			indexed = true
 			continue
@@ -105,7 +105,7 @@ func (w *derivation) operation(e ast.Expr) []string {
 		w.paths = append(w.paths, at.path)
 		return []string{"!" + at.text + ".hasValue()"}
 	case op.Op != "add" && op.Op != "replace" || op.Value == nil || op.Op == "replace" && indexed:
-		return w.refuseWrite(place{path: op.Path}, "of op %s nothing is known", strings.TrimSpace(op.Op))
+		return w.refuseWrite(place{path: op.Path}, "unknown op %s", strings.TrimSpace(op.Op))
 	case isEmptyLiteral(op.Value):
 		return nil
 	case !indexed:

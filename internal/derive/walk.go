@@ -300,7 +300,7 @@ func (w *derivation) loop(e ast.Expr, at place) []string {
 	}
 	if path, who := w.changedRead(w.readsOf(w.part.reads, c.IterRange())); own && who != "" && path != at.path.Generalize() {
 		w.result.Notes = append(w.result.Notes, Refusal{w.Expr, fmt.Sprintf(
-			"which items of %s are meant depends on %s, %s: of the others the validation says nothing", writePath(at.path), path,
+			"which items of %s are selected depends on %s, %s: the validation does not cover the others", writePath(at.path), path,
 			who)})
 	}
 	if own {

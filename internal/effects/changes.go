@@ -294,7 +294,7 @@ func (t *toucher) fields(e ast.Expr) []Path {
 	return ReadsOf(e, t.variables.Results).Paths[e.ID()]
 }
 
-// Meets reports that what is touched may change what is demanded.
+// Meets reports whether what is touched may change what is demanded.
 func (t Touch) Meets(d Demand) bool {
 	if t.Path.Root != d.Path.Root {
 		return false
@@ -312,7 +312,7 @@ func (t Touch) Meets(d Demand) bool {
 	})
 }
 
-// overlap reports that one of two paths leads to the other, as far as both are known.
+// overlap reports whether one of two paths leads to the other, as far as both are known.
 func overlap(a, b []string) bool {
 	for i := range min(len(a), len(b)) {
 		if a[i] != b[i] && a[i] != Item && b[i] != Item {
@@ -322,7 +322,7 @@ func overlap(a, b []string) bool {
 	return true
 }
 
-// Differs reports that what is demanded differs between two objects, which are the root of the path.
+// Differs reports whether what is demanded differs between two objects, which are the root of the path.
 func (d Demand) Differs(before, after any) bool { return differs(before, after, d.Path.Split(), d.Of) }
 
 func differs(before, after any, steps []string, of Extent) bool {

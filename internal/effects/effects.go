@@ -57,7 +57,7 @@ func (p Path) Parent() (parent Path, last string, ok bool) {
 	return Path{p.Root, p.Steps[:i]}, p.Steps[i+1:], true
 }
 
-// Contains reports that q is p or below it.
+// Contains reports whether q is p or below it.
 func (p Path) Contains(q Path) bool {
 	return p.Root == q.Root && (p.Steps == "" || p.Steps == q.Steps || strings.HasPrefix(q.Steps, p.Steps+separator))
 }
@@ -139,12 +139,13 @@ func (r *Reads) All(e ast.Expr) []Demand {
 	return all
 }
 
-// Uses reports that the expression reads path or something below it.
+// Uses reports whether the expression reads path or something below it.
 func (r *Reads) Uses(p Path) bool {
 	return slices.ContainsFunc(r.List, func(x Read) bool { return p.Contains(x.Path) })
 }
 
-// Guards reports that the expression asks whether path exists: it is tested, selected optionally or compared to null.
+// Guards reports whether the expression asks whether path exists: it is tested, selected optionally or compared to
+// null.
 func (r *Reads) Guards(p Path) bool {
 	return slices.Contains(r.Nulls, p) ||
 		slices.ContainsFunc(r.List, func(x Read) bool { return (x.Test || x.Safe) && x.Path == p })

@@ -11,17 +11,17 @@ import (
 	"github.com/celgate/celgate/internal/compile"
 )
 
-// An Each is one item that a mutation is made for.
+// An Each is one item for which a mutation is made.
 type Each struct {
 	Name  string
 	Index int
 	Value ref.Val
 }
 
-// String is what messages call the item.
+// String returns the name of the item in messages.
 func (e *Each) String() string { return fmt.Sprintf("%s[%d]", e.Name, e.Index) }
 
-// An EachError is an error or a denial about one item that a mutation is made for.
+// An EachError is an error or a denial of a mutation for one item.
 type EachError struct {
 	Of  *Each
 	Err error
@@ -35,8 +35,7 @@ func (e *EachError) Unwrap() error { return e.Err }
 
 const mostEach = 64
 
-// ItemsOf returns the items of the list of mutation i, and what it cost to find them; none for an optional without a
-// value.
+// ItemsOf evaluates the list of mutation i, and returns its items and cost; none for an empty optional.
 func ItemsOf(ctx context.Context, prog *compile.Program, i int, in Inputs) ([]*Each, int64, error) {
 	result, _, err := newActivation(ctx, prog, in).evaluate(prog.Lists[i], budget)
 	if err == nil {
@@ -54,7 +53,7 @@ func ItemsOf(ctx context.Context, prog *compile.Program, i int, in Inputs) ([]*E
 	}
 	list, ok := value.(traits.Lister)
 	if !ok {
-		return nil, result.Cost, fmt.Errorf("forEach gave no list, but %s", value.Type().TypeName())
+		return nil, result.Cost, fmt.Errorf("forEach returned %s instead of a list", value.Type().TypeName())
 	}
 	if n, ok := list.Size().(types.Int); !ok || n > mostEach {
 		return nil, result.Cost, fmt.Errorf("forEach gave %v items, at most %d", list.Size().Value(), mostEach)
@@ -66,7 +65,7 @@ func ItemsOf(ctx context.Context, prog *compile.Program, i int, in Inputs) ([]*E
 	return all, result.Cost, nil
 }
 
-// CheckSpent returns an error if what all items of a mutation took together is more than one mutation may take.
+// CheckSpent returns an error if all items of a mutation together cost more than one mutation may.
 func CheckSpent(cost int64) error {
 	if cost > budget {
 		return ErrBudget

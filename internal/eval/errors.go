@@ -8,11 +8,11 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// ErrBudget is the error of expressions that together cost more than their budget, with the server's text. That of a
-// single one which goes beyond the limit is one, too.
+// ErrBudget is the error of expressions that together cost more than their budget, with the server's text. The error of
+// a single expression beyond its limit is also one.
 var ErrBudget = errors.New("validation failed due to running out of cost budget, no further validation rules will be run")
 
-// An ExpressionError says that an expression has no value.
+// An ExpressionError means that an expression could not be evaluated.
 type ExpressionError struct {
 	Expr string
 	Err  error
@@ -23,16 +23,20 @@ func (e *ExpressionError) Error() string {
 }
 func (e *ExpressionError) Unwrap() error { return e.Err }
 
-// A CompileError says that an expression does not compile, which matters once it is to be evaluated.
-type CompileError struct {
-	Err    error
+// ErrCompile is the error of evaluating an expression that does not compile.
+var ErrCompile = errors.New("the expression does not compile")
+
+// A compileError is the reason why an expression does not compile.
+type compileError struct {
+	err    error
 	before string
 }
 
-func (e *CompileError) Error() string { return e.before + e.Err.Error() }
-func (e *CompileError) Unwrap() error { return e.Err }
+func (e *compileError) Error() string        { return e.before + e.err.Error() }
+func (e *compileError) Unwrap() error        { return e.err }
+func (e *compileError) Is(target error) bool { return target == ErrCompile }
 
-// A NoSuchKeyError says that a member or an entry is read that is not there.
+// A NoSuchKeyError is the error of reading a missing member or entry.
 type NoSuchKeyError struct {
 	Key string
 	Err error // with the whole text
@@ -41,7 +45,7 @@ type NoSuchKeyError struct {
 func (e *NoSuchKeyError) Error() string { return e.Err.Error() }
 func (e *NoSuchKeyError) Unwrap() error { return e.Err }
 
-// An UnboundError says that a variable is declared, but has no value here.
+// An UnboundError is the error of reading a variable that is declared but not bound.
 type UnboundError struct {
 	Name string
 	Err  error // with the whole text
@@ -50,14 +54,14 @@ type UnboundError struct {
 func (e *UnboundError) Error() string { return e.Err.Error() }
 func (e *UnboundError) Unwrap() error { return e.Err }
 
-// A limitError is that of an expression that costs too much alone.
+// A limitError is the error of an expression that exceeds the limit for one expression.
 type limitError struct{ error }
 
 func (e limitError) Is(target error) bool { return target == ErrBudget }
 func (e limitError) Unwrap() error        { return e.error }
 
-// typedError gives an error of an evaluation its type. cel-go's own errors have none that can be seen: this is the only
-// place that reads their texts (resolutionError in interpreter/attributes.go v0.29.2).
+// typedError gives an evaluation error its type. cel-go does not export its error types, so this function, and no
+// other, reads their texts (resolutionError in interpreter/attributes.go v0.29.2).
 func typedError(err error) error {
 	var cancelled interpreter.EvalCancelledError
 	if errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded {

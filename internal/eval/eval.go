@@ -28,8 +28,8 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// Inputs are the values that the expressions of one invocation see. A nil value is null, a nil authorizer is
-// not bound.
+// Inputs are the values that the expressions of one invocation read. A nil value is null, a nil authorizer is not
+// bound.
 type Inputs struct {
 	Object    ref.Val
 	OldObject ref.Val
@@ -40,64 +40,65 @@ type Inputs struct {
 	Authorizer      Lazy
 	RequestResource Lazy // authorizer.requestResource
 
-	Type *shape.Type // of the object, where a scope needs it; nil: not known
-	Kind *Kind       // of the object, where objects.apply needs it; nil: not known
+	Type *shape.Type // of the object, for scopes; nil: unknown
+	Kind *Kind       // of the object, for objects.apply; nil: unknown
 
-	Place string // of the object in what was requested, if it is a template there, such as spec.template; else empty
+	Place string // of the object inside the requested one if it is a template, such as spec.template; else empty
 
-	Binding *policy.Binding // that says which validations are evaluated; nil: all are
-	Each    *Each           // the item that a mutation is made for; nil: none
+	Binding *policy.Binding // selects the validations to evaluate; nil: all
+	Each    *Each           // the item of forEach; nil: none
 
-	At *Scoped // the value that expressions are evaluated for; nil: the object
+	At *Scoped // the value of a scope; nil: the object
 
-	Witness Witness      // nil: nobody asks
+	Witness Witness      // may be nil
 	Meter   *bound.Meter // nil: one for each call
 }
 
-// A Witness is told what is worth a note.
+// A Witness receives facts that deserve a note.
 type Witness interface {
-	// NoteLoop is about evaluations with many iterations, for which a server takes seconds and more.
+	// NoteLoop is called for evaluations with many iterations, which take a server seconds or longer.
 	NoteLoop(iterations uint64)
-	// NoteQuirk is about a quirk that changes what an expression, or its value in a JSON patch, comes to.
+	// NoteQuirk is called for a quirk that changes the result of an expression, or its value in a JSON patch.
 	NoteQuirk(quirks.ID)
-	// NoteVariable is about a variable that has been evaluated.
+	// NoteVariable is called for a variable that was evaluated.
 	NoteVariable(variable string, failed bool)
 }
 
-// A Lazy is a value that is made when an expression asks for it, and then always the same. Nil is null.
+// A Lazy is a value that is made on first use, and cached. Nil is null.
 type Lazy interface{ Resolve() ref.Val }
 
-// A LazyRecord is a Lazy object of which one can have single members, in the form that the value has.
+// A LazyRecord is a Lazy object whose members can be read one by one, in the form that they have in its value.
 type LazyRecord interface {
 	Lazy
 	plan.Record
 	Form() Form
 }
 
-// Made is a value that is there already.
+// Made is a Lazy value that exists already.
 type Made struct{ ref.Val }
 
 // Resolve returns the value.
 func (m Made) Resolve() ref.Val { return m.Val }
 
-// A Result is what one expression evaluated to.
+// A Result is the result of one expression.
 type Result struct {
-	Value ref.Val // nil for an error and for an expression that does not exist
+	Value ref.Val // nil for an error and for a missing expression
 	Err   error
-	Cost  int64 // including the variables that were evaluated on behalf of it
+	Cost  int64 // including variables evaluated for it
 }
 
-// An activation resolves the names of expressions that are evaluated together: variables are evaluated once.
+// An activation resolves the names of expressions that share variables; each variable is evaluated once.
 type activation struct {
 	Inputs
 	ctx       context.Context
 	variables variables
-	over      uint64 // what the last evaluation cost, if it looped for long and passed the limit
+	over      uint64 // the cost of the last evaluation, if it had many iterations and exceeded the limit
 	mended    mended
-	scoped    *Scoped // nil: no scope
+	scoped    *Scoped // nil: the expression is not evaluated for a scope
+	memory    *plan.Memory
 }
 
-// NoteLoop is told about an evaluation with many iterations.
+// NoteLoop receives an evaluation with many iterations.
 func (a *activation) NoteLoop(iterations, cost uint64, over bool) {
 	if a.Witness != nil {
 		a.Witness.NoteLoop(iterations)
@@ -113,7 +114,7 @@ func newActivation(ctx context.Context, prog *compile.Program, in Inputs) *activ
 	return a
 }
 
-// begin makes the activation one for other expressions, which see its inputs.
+// begin prepares the activation for other expressions with the same inputs.
 func (a *activation) begin(ctx context.Context, prog *compile.Program) {
 	a.ctx, a.over, a.mended, a.scoped = ctx, 0, mended{}, a.At
 	a.variables = variables{activation: a, declared: prog.Variables}
@@ -145,6 +146,9 @@ func (a *activation) ResolveName(name string) (any, bool) {
 		if a.Kind == nil {
 			return types.NullValue, true
 		}
+		if a.scoped != nil {
+			return objects.NewPlace(placed{a.Kind, a.scoped.Path}), true
+		}
 		return objects.NewPlace(a.Kind), true
 	}
 	if a.Each != nil && a.Each.Name == name {
@@ -156,7 +160,7 @@ func (a *activation) ResolveName(name string) (any, bool) {
 	return nil, false
 }
 
-// Record returns the record or the tree that a variable holds, nil for none.
+// Record returns the record or tree of a variable; nil if it is neither.
 func (a *activation) Record(variable string) (any, types.Adapter) {
 	switch {
 	case variable != "request":
@@ -183,8 +187,8 @@ func resolveLazy(l Lazy) ref.Val {
 	return nilToNull(l.Resolve())
 }
 
-// group evaluates expressions one after the other with one budget, of which it returns the rest. The error is
-// that of the group as a whole: then there are no results.
+// group evaluates expressions in order with one budget, and returns the rest of the budget. An error concerns the group
+// as a whole: then there are no results.
 func (a *activation) group(expressions []*compile.Expression, budget int64) ([]Result, int64, error) {
 	results := make([]Result, len(expressions))
 	for i, e := range expressions {
@@ -199,22 +203,30 @@ func (a *activation) group(expressions []*compile.Expression, budget int64) ([]R
 	return results, budget, nil
 }
 
-// evaluate runs one expression. The error is one that ends its group.
+// evaluate evaluates one expression. An error ends its group.
 func (a *activation) evaluate(e *compile.Expression, budget int64) (Result, int64, error) {
 	if e.Err != nil {
 		a.meetRefused(e)
-		return Result{Err: &CompileError{e.Err, "compilation error: "}}, budget, nil
+		return Result{Err: &compileError{e.Err, "compilation error: "}}, budget, nil
 	}
 	a.Meter.Start()
 	value, cost, err := run(a.ctx, e, a)
+	if err == nil && a.isPlain(cost, budget) {
+		return Result{Value: value, Cost: cost}, budget - cost, nil
+	}
 	return a.spend(e, budget, value, cost, err)
 }
 
-// spend takes what an expression cost, which is not known if it is negative, from a budget.
+// isPlain reports whether an evaluation only takes its cost from a budget, and the budget suffices.
+func (a *activation) isPlain(cost, budget int64) bool {
+	return a.variables.cost == 0 && 0 <= cost && cost <= budget && a.mended.saved == nil
+}
+
+// spend takes the cost of an expression from a budget; a negative cost is unknown.
 func (a *activation) spend(e *compile.Expression, budget int64, value ref.Val, cost int64, err error) (Result, int64,
 	error) {
 	before := budget
-	// What the variables cost counts first, whether or not the expression failed.
+	// The costs of variables count first, whether or not the expression failed.
 	if budget -= a.variables.takeCost(); a.isOverdrawn(budget) {
 		return Result{}, 0, ErrBudget
 	}
@@ -230,48 +242,7 @@ func (a *activation) spend(e *compile.Expression, budget int64, value ref.Val, c
 	return Result{Value: value, Cost: before - budget}, budget, nil
 }
 
-// A repeated expression is evaluated for one value of a scope after the other.
-type repeated struct {
-	*activation
-	e    *compile.Expression
-	plan plan.Repeated
-	fast bool // nobody watches, and there is a plan
-}
-
-// repeat begins evaluations of an expression, until close.
-func (a *activation) repeat(e *compile.Expression) repeated {
-	r := repeated{activation: a, e: e}
-	if e.Err == nil && e.Plan != nil && e.Watch == nil && (len(e.Mended) == 0 || a.Witness == nil) {
-		r.plan, r.fast = e.Plan.Repeat(a, a.ctx.Done()), true
-	}
-	return r
-}
-
-// evaluate is [activation.evaluate] of the expression.
-func (r *repeated) evaluate(budget int64) (Result, int64, error) {
-	if !r.fast {
-		return r.activation.evaluate(r.e, budget)
-	}
-	r.Meter.Start()
-	before := r.Meter.Mark()
-	value, planned, ok := r.plan.Eval()
-	if ok && r.variables.cost == 0 && int64(planned) <= budget && r.mended.saved == nil {
-		return Result{Value: value, Cost: int64(planned)}, budget - int64(planned), nil
-	}
-	if ok {
-		return r.spend(r.e, budget, value, int64(planned), nil)
-	}
-	value, cost, err := runUnplanned(r.ctx, r.e, r.activation, before)
-	return r.spend(r.e, budget, value, cost, err)
-}
-
-func (r *repeated) close() {
-	if r.fast {
-		r.plan.Close()
-	}
-}
-
-// run evaluates an expression; cost is -1 if it is not known.
+// run evaluates an expression; cost is -1 if unknown.
 func run(ctx context.Context, e *compile.Expression, vars *activation) (value ref.Val, cost int64, err error) {
 	switch {
 	case len(e.Mended) > 0 && vars.Witness != nil:
@@ -282,7 +253,7 @@ func run(ctx context.Context, e *compile.Expression, vars *activation) (value re
 	return runPlain(ctx, e, vars)
 }
 
-// runAlone is run without looking at what the expression comes to without quirks.
+// runAlone is run without the evaluations that detect quirks.
 func runAlone(ctx context.Context, e *compile.Expression, vars *activation) (value ref.Val, cost int64, err error) {
 	if e.Watch != nil {
 		return evaluateWatched(ctx, e, vars)
@@ -293,24 +264,24 @@ func runAlone(ctx context.Context, e *compile.Expression, vars *activation) (val
 func runPlain(ctx context.Context, e *compile.Expression, vars *activation) (value ref.Val, cost int64, err error) {
 	before := vars.Meter.Mark()
 	if e.Plan != nil {
-		if value, cost, ok := e.Plan.Eval(vars, ctx.Done()); ok {
+		if value, cost, ok := e.Plan.Eval(vars, ctx.Done(), vars.memory); ok {
 			return value, int64(cost), nil
 		}
 	}
 	return runUnplanned(ctx, e, vars, before)
 }
 
-// runUnplanned evaluates an expression by cel-go, after its plan, if there is one, has given up. Before is what the
-// meter was before that.
+// runUnplanned evaluates an expression with cel-go, after its plan, if any, has given up. before is the state of the
+// meter before that.
 func runUnplanned(ctx context.Context, e *compile.Expression, vars *activation, before bound.Mark) (value ref.Val,
 	cost int64, err error) {
 	if e.Plan != nil {
-		if cost := vars.over; cost > 0 { // cel-go would come to this after minutes
+		if cost := vars.over; cost > 0 { // cel-go would take minutes to report the same
 			vars.over = 0
 			return nil, int64(min(cost, math.MaxInt64)), interpreter.EvalCancelledError{
 				Message: "operation cancelled: actual cost limit exceeded", Cause: interpreter.CostLimitExceeded}
 		}
-		if stopped := vars.Meter.Err(); stopped != nil { // where cel-go would be stopped, too
+		if stopped := vars.Meter.Err(); stopped != nil { // cel-go would be stopped, too
 			return nil, 0, stopped
 		}
 		vars.Meter.Reset(before)
@@ -320,7 +291,7 @@ func runUnplanned(ctx context.Context, e *compile.Expression, vars *activation, 
 		value, details, err = e.Program.ContextEval(ctx, vars)
 		return err
 	})
-	if stopped := vars.Meter.Err(); err != nil && stopped != nil { // whatever cel-go makes of it
+	if stopped := vars.Meter.Err(); err != nil && stopped != nil { // whatever error cel-go returned
 		return nil, 0, stopped
 	}
 	if details == nil || details.ActualCost() == nil {
@@ -329,8 +300,8 @@ func runUnplanned(ctx context.Context, e *compile.Expression, vars *activation, 
 	return value, int64(min(*details.ActualCost(), math.MaxInt64)), err
 }
 
-// evaluateWatched evaluates an expression that somebody watches: apart, because a deferred call costs those that nobody
-// does.
+// evaluateWatched evaluates an expression with a Looper; it is separate, because a deferred call costs time that other
+// evaluations need not spend.
 func evaluateWatched(ctx context.Context, e *compile.Expression, vars *activation) (value ref.Val, cost int64,
 	err error) {
 	from := vars.Meter.Mark()
@@ -340,13 +311,13 @@ func evaluateWatched(ctx context.Context, e *compile.Expression, vars *activatio
 	return run(ctx, &alone, vars)
 }
 
-// variables is the lazy value of the variables variable. Each is evaluated when it is first used.
+// variables is the lazy value of the variables variable. Each variable is evaluated on first use.
 type variables struct {
 	activation *activation
 	declared   []compile.Variable
 	values     []ref.Val // nil: not yet evaluated
 	cost       int64     // of those evaluated since takeCost
-	quiet      bool      // nobody is told of them yet
+	quiet      bool      // they are not reported yet
 }
 
 var variablesType = types.NewObjectType("kubernetes.variables",
@@ -364,7 +335,7 @@ func (v *variables) Find(key ref.Val) (ref.Val, bool) {
 		return types.MaybeNoSuchOverloadErr(key), true
 	}
 	name := string(s)
-	if strings.Contains(name, "__") { // only then is anything escaped
+	if strings.Contains(name, "__") { // other names do not contain escapes
 		if name, ok = apiservercel.Unescape(name); !ok {
 			return nil, false
 		}
@@ -396,14 +367,14 @@ func (v *variables) value(i int) ref.Val {
 	return v.values[i]
 }
 
-// tell tells the witness that a variable has been evaluated.
+// tell reports an evaluated variable to the witness.
 func (v *variables) tell(i int) {
 	if w := v.activation.Witness; w != nil {
 		w.NoteVariable(v.declared[i].Name, types.IsError(v.values[i]))
 	}
 }
 
-// tellAll tells the witness of all that have been.
+// tellAll reports all evaluated variables.
 func (v *variables) tellAll() {
 	for i := range v.values {
 		if v.values[i] != nil {
@@ -412,14 +383,14 @@ func (v *variables) tellAll() {
 	}
 }
 
-// inEvaluation stands in the place of a variable while it is evaluated.
+// inEvaluation marks a variable that is being evaluated.
 var inEvaluation ref.Val = new(variables)
 
 func (v *variables) evaluate(declared *compile.Variable) ref.Val {
 	if declared.Err != nil {
 		v.activation.meetRefused(declared.Expression)
 		return types.NewErr("composited variable %q fails to compile: %w", declared.Name,
-			&CompileError{Err: declared.Err})
+			&compileError{err: declared.Err})
 	}
 	value, cost, err := run(v.activation.ctx, declared.Expression, v.activation)
 	if cost < 0 {
@@ -434,7 +405,7 @@ func (v *variables) evaluate(declared *compile.Variable) ref.Val {
 	return value
 }
 
-// The rest of traits.Mapper.
+// The following methods complete traits.Mapper.
 
 func (v *variables) Get(key ref.Val) ref.Val {
 	if value, found := v.Find(key); found {
@@ -455,7 +426,7 @@ func (v *variables) Contains(key ref.Val) ref.Val {
 func (v *variables) Iterator() traits.Iterator { return &variableIterator{variables: v} }
 
 type variableIterator struct {
-	ref.Val   // an iterator is never used as a value
+	ref.Val   // iterators are not used as values
 	variables *variables
 	next      int
 }
@@ -485,7 +456,7 @@ func (v *variables) Equal(other ref.Val) ref.Val {
 
 var _ interpreter.Activation = (*activation)(nil)
 
-// celenv's limits, under the names that read well here.
+// Limits of celenv, under short names.
 const (
 	budget      = celenv.Budget
 	matchBudget = celenv.MatchBudget

@@ -249,10 +249,10 @@ func TestMatch(t *testing.T) {
 }
 
 func TestAnnotations(t *testing.T) {
-	annotation := func(src string) policy.AuditAnnotation {
-		return policy.AuditAnnotation{Key: "k", ValueExpr: policy.Expr{Src: src}}
+	annotation := func(src string) policy.NamedExpr {
+		return policy.NamedExpr{Name: "k", Expr: policy.Expr{Src: src}}
 	}
-	prog := program(t, policy.Policy{AuditAnnotations: []policy.AuditAnnotation{
+	prog := program(t, policy.Policy{AuditAnnotations: []policy.NamedExpr{
 		annotation("' replicas ' + string(object.spec.replicas) + ' '"),
 		annotation("''"),
 		annotation("null"),

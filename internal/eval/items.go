@@ -22,10 +22,10 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// An ItemChange is what a mutation with a scope has come to for one value.
+// An ItemChange is the change of one value of a scope by a mutation.
 type ItemChange struct {
 	Path  Path
-	Patch any // a tree or a mark, of a JSON patch its []jsonpatch.Operation
+	Patch any // a tree or a mark, or for a JSON patch []jsonpatch.Operation
 }
 
 // An ItemError is an error or a denial about one value of a scope.
@@ -40,21 +40,21 @@ func (e *ItemError) Error() string { return e.At.Field() + ": " + e.Err.Error() 
 // Unwrap returns the error without the path.
 func (e *ItemError) Unwrap() error { return e.Err }
 
-// Changed is what a mutation with a scope has come to.
+// Changed is the result of a mutation with a scope.
 type Changed struct {
 	Changes     []ItemChange
 	Cost        int64
-	Held, Fails bool // the condition: for some value it held, for some it was false
+	Held, Fails bool // the condition was true for some value; it was false for some value
 }
 
-// Items evaluates mutation i, which has a scope, for each value there. All share one budget, and see the object as it
-// was before. The error, if it is about one value, is an [*ItemError].
+// Items evaluates mutation i, which has a scope, for each value. All evaluations share one budget and read the original
+// object. An error about one value is an [*ItemError].
 func Items(ctx context.Context, prog *compile.Program, i int, in Inputs) (Changed, error) {
 	e, m := prog.Mutations[i], &prog.Policy.Mutations[i]
 	a := newActivation(ctx, prog, in)
 	var out Changed
 	if e.Err != nil {
-		return out, &CompileError{Err: e.Err}
+		return out, &compileError{err: e.Err}
 	}
 	left := int64(budget)
 	condition := prog.Conditions[i]
@@ -79,10 +79,10 @@ func Items(ctx context.Context, prog *compile.Program, i int, in Inputs) (Change
 	return out, err
 }
 
-// errSkipped says that the condition of a mutation is false for a value.
+// errSkipped means that the condition of a mutation is false for a value.
 var errSkipped = errors.New("the condition is false")
 
-// itemPatch evaluates a condition, unless it is nil, and where that is true a mutation for the value of the activation.
+// itemPatch evaluates a condition, unless it is nil, and if it holds, a mutation for the value of the activation.
 func itemPatch(a *activation, condition, e *compile.Expression, as policy.PatchType, left *int64) (any, error) {
 	evaluate := func(e *compile.Expression) (value ref.Val, err error) {
 		var r Result
@@ -119,7 +119,7 @@ func itemPatch(a *activation, condition, e *compile.Expression, as policy.PatchT
 	return patchOf(value, as, a.Inputs)
 }
 
-// patchOf is the patch that the value of a mutation with a scope is.
+// patchOf converts the value of a mutation with a scope to a patch.
 func patchOf(value ref.Val, as policy.PatchType, in Inputs) (any, error) {
 	value, err := verdictOr(value)
 	if err != nil {
@@ -170,8 +170,8 @@ func patchOf(value ref.Val, as policy.PatchType, in Inputs) (any, error) {
 	return nil, fmt.Errorf("the value of a mutation with a scope is an Item, not %s", value.Type().TypeName())
 }
 
-// ChangeItems returns an object with the changes of the values of a scope, which come in the order of a walk. Held is
-// as of [merge.Merger.ApplyOwn].
+// ChangeItems returns an object with the changes of the values of a scope, which must be in the order of a walk. held
+// is that of [merge.Merger.ApplyOwn].
 func ChangeItems(object map[string]any, kind *Kind, changes []ItemChange,
 	held func(map[string]any) (map[string]any, error)) (map[string]any, error) {
 	c := changer{kind: kind}
@@ -202,17 +202,18 @@ func ChangeItems(object map[string]any, kind *Kind, changes []ItemChange,
 type changer struct {
 	kind      *Kind
 	conflicts []itemConflict
-	deleted   bool // an item is gone, so that others have other indexes
+	deleted   bool // an item was removed, so that indices have shifted
 }
 
-// An itemConflict is one in the value at a path.
+// An itemConflict is a conflict in the value at a path.
 type itemConflict struct {
 	merge.Conflict
 	place merge.Place
 	path  Path
 }
 
-// change returns a value with the changes in it, and whether it stays. The paths of the changes have depth steps to it.
+// change returns a value with the changes in it, and whether it is kept. The paths of the changes have depth steps to
+// it.
 func (c *changer) change(v any, place merge.Place, changes []ItemChange, depth int) (any, bool, error) {
 	if len(changes[0].Path) == depth {
 		return c.changeOne(v, place, changes[0])
@@ -265,7 +266,7 @@ func (c *changer) change(v any, place merge.Place, changes []ItemChange, depth i
 	return out, true, nil
 }
 
-// changeOne makes the change of one value.
+// changeOne applies the change of one value.
 func (c *changer) changeOne(v any, place merge.Place, x ItemChange) (any, bool, error) {
 	failed := func(err error) (any, bool, error) {
 		return nil, false, fmt.Errorf("%s: %w", x.Path, err)
@@ -276,7 +277,7 @@ func (c *changer) changeOne(v any, place merge.Place, x ItemChange) (any, bool, 
 	case merge.Replace:
 		return patch.Value, true, nil
 	case []jsonpatch.Operation:
-		patched, err := jsonpatch.ApplyBounded(v, patch, c.kind.Meter)
+		patched, err := jsonpatch.Patcher{Charger: c.kind.Meter}.Apply(v, patch)
 		if errors.Is(err, jsonpatch.ErrTestFailed) {
 			return v, true, nil // as for the whole object
 		}
@@ -296,10 +297,10 @@ func (c *changer) changeOne(v any, place merge.Place, x ItemChange) (any, bool, 
 		}
 		return merged, true, nil
 	}
-	return failed(fmt.Errorf("%v changes no value of a scope", x.Patch))
+	return failed(errors.New("objects.remove(…) is for items of lists: write objects.unset()"))
 }
 
-// valueAt returns what is at a path; nil for nothing.
+// valueAt returns the value at a path; nil if there is none.
 func valueAt(v any, path Path) any {
 	for _, step := range path {
 		switch in := v.(type) {
@@ -322,7 +323,7 @@ func valueAt(v any, path Path) any {
 // A mergePatch is a JSON merge patch.
 type mergePatch struct{ tree any }
 
-// Tree is the patch as it is told to people.
+// Tree returns the patch in the form shown to people.
 func (c ItemChange) Tree() any {
 	switch patch := c.Patch.(type) {
 	case mergePatch:

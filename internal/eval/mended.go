@@ -2,34 +2,37 @@ package eval
 
 import (
 	"context"
+	"reflect"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	"k8s.io/apimachinery/pkg/api/resource"
 	apiservercel "k8s.io/apiserver/pkg/cel"
+	"k8s.io/apiserver/pkg/cel/mutation"
+	"k8s.io/apiserver/pkg/cel/mutation/dynamic"
 
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/quirks"
 )
 
-// A quirk of the language is met where an expression comes to something else than it would without the quirk. So
-// expressions that may meet one are evaluated both ways, on the same variables.
+// An expression meets a quirk of the language if its result without the quirk would differ. Expressions that may meet
+// one are therefore evaluated both ways, on the same variables.
 
-// mended is what is known of the expressions of one budget.
+// mended accumulates the effects of quirks for the expressions of one budget.
 type mended struct {
-	saved      map[quirks.ID]int64           // what they would have cost less without a quirk
-	quantities map[*resource.Quantity]string // those that expressions came to, as they were then
+	saved      map[quirks.ID]int64           // the cost that would have been saved without each quirk
+	quantities map[*resource.Quantity]string // resulting quantities of expressions, with their values at that time
 }
 
-// An outcome is what an expression came to.
+// An outcome is the result of an expression.
 type outcome struct {
 	value ref.Val
 	cost  int64
 	err   error
 }
 
-// compare evaluates an expression and tells the witness which quirks it meets.
+// compare evaluates an expression, and reports the quirks that it meets to the witness.
 func (a *activation) compare(ctx context.Context, e *compile.Expression) (ref.Val, int64, error) {
 	others := make([]outcome, len(e.Mended)) // before its own: that may change quantities that variables hold
 	for i, m := range e.Mended {
@@ -57,7 +60,7 @@ func (a *activation) compare(ctx context.Context, e *compile.Expression) (ref.Va
 	return own.value, own.cost, own.err
 }
 
-// try evaluates an expression and leaves everything as it was.
+// try evaluates an expression without side effects on the activation.
 func (a *activation) try(ctx context.Context, e *compile.Expression) (o outcome) {
 	if e.Err != nil {
 		return outcome{err: e.Err}
@@ -70,7 +73,7 @@ func (a *activation) try(ctx context.Context, e *compile.Expression) (o outcome)
 	return o
 }
 
-// meetRefused tells the witness which quirks keep an expression from being compiled.
+// meetRefused reports the quirks that prevent an expression from being compiled.
 func (a *activation) meetRefused(e *compile.Expression) {
 	for _, m := range e.Mended {
 		if m.Err == nil && a.Witness != nil {
@@ -79,8 +82,8 @@ func (a *activation) meetRefused(e *compile.Expression) {
 	}
 }
 
-// isOverdrawn reports that a budget is spent, and tells the witness which quirks make the difference. It is short, so
-// that it is no call where there are none.
+// isOverdrawn reports whether a budget is exceeded, and tells the witness of the quirks responsible. It is short enough
+// to be inlined.
 func (a *activation) isOverdrawn(left int64) bool {
 	if a.mended.saved != nil {
 		a.meetSpent(left)
@@ -88,7 +91,7 @@ func (a *activation) isOverdrawn(left int64) bool {
 	return left < 0
 }
 
-// meetSpent tells the witness which quirks decide whether a budget is spent.
+// meetSpent reports the quirks that decide whether a budget is exceeded.
 func (a *activation) meetSpent(left int64) {
 	for id, saved := range a.mended.saved {
 		if (left < 0) != (left+saved < 0) {
@@ -97,19 +100,59 @@ func (a *activation) meetSpent(left int64) {
 	}
 }
 
-// differ reports that two evaluations are not answered alike. What is not comparable is taken to be equal.
+// differ reports whether two evaluations have different answers. Incomparable values count as equal.
 func differ(a, b outcome) bool {
 	if a.err != nil || b.err != nil {
 		return a.err == nil || b.err == nil || a.err.Error() != b.err.Error()
 	}
-	if x, ok := a.value.(types.Double); ok && x != x { // not a number
+	if x, ok := a.value.(types.Double); ok && x != x { // NaN
 		y, ok := b.value.(types.Double)
 		return !ok || y == y
 	}
-	return a.value.Equal(b.value) == types.False
+	return !isSame(a.value, b.value)
 }
 
-// meetAliased tells the witness of a variable that is used again and is another quantity than it was.
+// isSame reports whether two values of different environments are equal. Objects and JSON patches are compared by their
+// content: their own Equal also compares the environments, while other goroutines may be compiling in those.
+func isSame(a, b ref.Val) bool {
+	switch a := a.(type) {
+	case *dynamic.ObjectVal:
+		x, err := a.ConvertToNative(reflect.TypeFor[map[string]any]())
+		if b, ok := b.(*dynamic.ObjectVal); ok && err == nil {
+			y, err := b.ConvertToNative(reflect.TypeFor[map[string]any]())
+			return err == nil && reflect.DeepEqual(x, y)
+		}
+		return err != nil // incomparable
+	case *mutation.JSONPatchVal:
+		b, ok := b.(*mutation.JSONPatchVal)
+		if !ok || a.Op != b.Op || a.Path != b.Path || a.From != b.From || (a.Val == nil) != (b.Val == nil) {
+			return false
+		}
+		return a.Val == nil || isSame(a.Val, b.Val)
+	case traits.Lister:
+		if b, ok := b.(traits.Lister); ok && isPatch(a) && a.Size().Equal(b.Size()) == types.True {
+			for i, j := a.Iterator(), b.Iterator(); i.HasNext() == types.True; {
+				if !isSame(i.Next(), j.Next()) {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	return a.Equal(b) != types.False
+}
+
+// isPatch reports whether a list holds operations of a JSON patch.
+func isPatch(list traits.Lister) bool {
+	i := list.Iterator()
+	if i.HasNext() != types.True {
+		return false
+	}
+	_, ok := i.Next().(*mutation.JSONPatchVal)
+	return ok
+}
+
+// meetAliased reports a variable whose quantity has changed since its last use.
 func (a *activation) meetAliased(v ref.Val) {
 	if a.mended.quantities == nil || a.Witness == nil {
 		return
@@ -129,14 +172,14 @@ func quantityOf(v ref.Val) *resource.Quantity {
 	return nil
 }
 
-// digits are those of a quantity, which stays as it is.
+// digits returns the text of a quantity without caching it there.
 func digits(q *resource.Quantity) string {
 	copied := q.DeepCopy()
 	return copied.AsDec().String()
 }
 
-// holdsBigInteger reports that a value holds an integer which the JSON form of CEL makes a text, as the tree of this
-// form may show.
+// holdsBigInteger reports whether a value contains an integer that CEL's JSON form writes as a string, as the tree in
+// this form may show.
 func holdsBigInteger(v ref.Val, tree any) bool {
 	const most = 1<<53 - 1
 	switch tree := tree.(type) {
@@ -158,7 +201,7 @@ func holdsBigInteger(v ref.Val, tree any) bool {
 			}
 		}
 	case map[string]any:
-		m, ok := v.(traits.Mapper) // no Object literal, whose integers become numbers
+		m, ok := v.(traits.Mapper) // not an Object literal, whose integers stay numbers
 		if !ok {
 			return false
 		}

@@ -24,19 +24,19 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// ApplyConfiguration evaluates a mutation to the tree of its Object literal. What has no place in a patch (null,
-// unsigned integers, bytes, times, literals below the first level of a map or list) stays the Go value that
-// the server's conversion makes of it, for the merge to refuse.
+// ApplyConfiguration evaluates a mutation to the tree of its Object literal. Values that a patch cannot hold (null,
+// unsigned integers, bytes, times, literals below the first level of a map or list) stay the Go values to which the
+// server converts them, for the merge to refuse.
 func ApplyConfiguration(ctx context.Context, prog *compile.Program, e *compile.Expression, in Inputs) (map[string]any,
 	int64, error) {
 	if e.Err == nil && e.Plan != nil && e.Watch == nil && len(e.Mended) == 0 {
 		a := newActivation(ctx, prog, in)
-		a.variables.quiet = true // if this does not come to anything, they are evaluated once more
+		a.variables.quiet = true // variables are evaluated again if the plan gives up
 		before := in.Meter.Mark()
 		in.Meter.Start()
 		if tree, cost, ok := e.Plan.Tree(a, ctx.Done()); ok {
 			a.variables.tellAll()
-			left := budget - a.variables.takeCost() // which is not negative and may be as large as an int64
+			left := budget - a.variables.takeCost() // it is not negative, and may be as large as an int64
 			if left < 0 || left < int64(cost) {
 				return nil, 0, ErrBudget
 			}
@@ -57,8 +57,11 @@ func ApplyConfiguration(ctx context.Context, prog *compile.Program, e *compile.E
 	if value, err = unlessVerdict(prog, value); err != nil {
 		return nil, cost, err
 	}
+	if mark, ok := value.(*objects.Mark); ok {
+		return nil, cost, fmt.Errorf("%v is for a part of an object, as in Object{spec: …}", mark)
+	}
 	object, ok := value.(*dynamic.ObjectVal)
-	if !ok { // the type of the expression says that it is one
+	if !ok { // cannot happen: the expression is type-checked
 		return nil, cost, fmt.Errorf("unsupported return type from ApplyConfiguration expression: %v", value.Type())
 	}
 	if err := bound.ChargeTree(in.Meter, object); err != nil {
@@ -82,8 +85,8 @@ func ApplyConfiguration(ctx context.Context, prog *compile.Program, e *compile.E
 	return tree, cost, nil
 }
 
-// checkTypeNames says which literals in object are not of the type of their place. The server lists them in the
-// order of a Go map, this in their own.
+// checkTypeNames returns an error for literals whose type is not that of their place. The server lists them in the
+// order of a Go map, this function in their own order.
 func checkTypeNames(object *dynamic.ObjectVal) error {
 	err := object.CheckTypeNamesMatchFieldPathNames()
 	if err == nil {
@@ -105,7 +108,7 @@ func JSONPatch(ctx context.Context, prog *compile.Program, e *compile.Expression
 		return nil, cost, err
 	}
 	list, ok := value.(traits.Lister)
-	if !ok { // the type of the expression says that it is one
+	if !ok { // cannot happen: the expression is type-checked
 		return nil, cost, errors.New("type mismatch: JSONPatchType.expression should evaluate to array")
 	}
 	var ops []jsonpatch.Operation
@@ -119,16 +122,16 @@ func JSONPatch(ctx context.Context, prog *compile.Program, e *compile.Expression
 	return ops, cost, nil
 }
 
-// ErrNotJSON is the error of a value of a JSON patch that has no JSON form.
+// ErrNotJSON is the error of a value of a JSON patch that cannot be converted to JSON.
 var ErrNotJSON = errors.New("JSONPath valueExpression evaluated to a type that could not marshal to JSON")
 
-// mutationResult runs the expression of a mutation with a budget of its own.
+// mutationResult evaluates a mutation with a budget of its own.
 func mutationResult(ctx context.Context, prog *compile.Program, e *compile.Expression, in Inputs) (ref.Val, int64,
 	error) {
 	a := newActivation(ctx, prog, in)
 	if e.Err != nil {
 		a.meetRefused(e)
-		return nil, 0, &CompileError{Err: e.Err}
+		return nil, 0, &compileError{err: e.Err}
 	}
 	r, _, err := a.evaluate(e, budget)
 	if err != nil {
@@ -173,10 +176,10 @@ func operation(v ref.Val, in Inputs) (jsonpatch.Operation, error) {
 	return op, nil
 }
 
-// jsonTree converts a CEL value to JSON by CEL's own rules: big integers become text, durations and times too.
-// A literal that CEL's conversion cannot walk panics there, which is an error here.
+// jsonTree converts a CEL value to JSON by CEL's own rules: big integers become strings, and so do durations and times.
+// CEL's conversion panics for a literal that it cannot walk; here that is an error.
 func jsonTree(v ref.Val) (tree any, err error) {
-	switch v := v.(type) { // what most patches hold
+	switch v := v.(type) { // the usual values in patches
 	case types.String:
 		return string(v), nil
 	case types.Bool:
@@ -230,12 +233,12 @@ func protoTree(v *structpb.Value) (any, error) {
 	return nil, errors.New("proto: google.protobuf.Value: none of the oneof fields is set")
 }
 
-// number is a JSON number as it is written without a fraction or exponent where it has none.
+// number returns a JSON number; one without a fraction or exponent is an integer.
 func number(f float64) (any, error) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return nil, fmt.Errorf("proto: google.protobuf.Value: cannot have %v for number value", f)
 	}
-	// The text form has an exponent from 1e21 on; up to there and within int64 it is an integer.
+	// From 1e21 on the text form has an exponent; below that and within int64 it is an integer.
 	if f == math.Trunc(f) && math.Abs(f) < 1<<63 {
 		return int64(f), nil
 	}

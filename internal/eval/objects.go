@@ -12,13 +12,14 @@ import (
 	"k8s.io/apiserver/pkg/cel/mutation/dynamic"
 
 	"github.com/celgate/celgate/internal/bound"
+	"github.com/celgate/celgate/internal/locals"
 	"github.com/celgate/celgate/internal/objects"
 	"github.com/celgate/celgate/internal/patch/merge"
 	"github.com/celgate/celgate/internal/plan"
 	"github.com/celgate/celgate/internal/shape"
 )
 
-// A Kind is the kind of the object of a mutation of the dialect: objects.apply merges by its rules.
+// A Kind is the kind of the object of a mutation of the dialect; objects.apply merges by its rules.
 type Kind struct {
 	Name   string // for messages
 	Type   *shape.Type
@@ -26,8 +27,28 @@ type Kind struct {
 	Meter  *bound.Meter
 }
 
-// Merge is what objects.apply(value, part) gives.
+// A placed is a kind, and the position of the value of a scope in its objects.
+type placed struct {
+	*Kind
+	at Path
+}
+
+// Merge returns objects.apply(value, part). The types of literals are named after the object, or Item after the value.
+func (p placed) Merge(value ref.Val, part *dynamic.ObjectVal) ref.Val {
+	root, _, _ := strings.Cut(part.Type().TypeName(), ".")
+	if root == locals.ItemType {
+		return p.merge(value, part, p.at.place(p.Type))
+	}
+	return p.Kind.Merge(value, part)
+}
+
+// Merge returns objects.apply(value, part).
 func (k *Kind) Merge(value ref.Val, part *dynamic.ObjectVal) ref.Val {
+	return k.merge(value, part, merge.RootOf(k.Type))
+}
+
+// merge merges at the place that the name of a literal denotes, relative to from.
+func (k *Kind) merge(value ref.Val, part *dynamic.ObjectVal, from merge.Place) ref.Val {
 	failed := func(format string, args ...any) ref.Val {
 		return types.NewErr("objects.apply: "+format, args...)
 	}
@@ -44,7 +65,7 @@ func (k *Kind) Merge(value ref.Val, part *dynamic.ObjectVal) ref.Val {
 		return failed("%v", part.Value())
 	}
 	place := part.Type().TypeName()
-	merged, known, err := k.Merger.Part(k.Type, strings.Split(place, ".")[1:], objects.Tree(value), patch)
+	merged, known, err := k.Merger.Part(from, strings.Split(place, ".")[1:], objects.Tree(value), patch)
 	switch {
 	case !known:
 		return failed("no %s in %s", place, k.Name)
@@ -54,7 +75,7 @@ func (k *Kind) Merge(value ref.Val, part *dynamic.ObjectVal) ref.Val {
 	return Value(merged, Plain)
 }
 
-// checkNames is checkTypeNames for literals of the dialect: it looks into marks, too.
+// checkNames is checkTypeNames for literals of the dialect: it also checks literals in marks.
 func checkNames(object *dynamic.ObjectVal) error {
 	if err := checkTypeNames(object); err != nil {
 		return err
@@ -70,7 +91,7 @@ func checkNames(object *dynamic.ObjectVal) error {
 
 func namesBelow(v ref.Val, path string, wrong *[]string) {
 	switch v := v.(type) {
-	case plan.Tree: // no literal
+	case plan.Tree: // not a literal
 	case *dynamic.ObjectVal:
 		if name := v.Type().TypeName(); name != path {
 			*wrong = append(*wrong, fmt.Sprintf(

@@ -11,18 +11,19 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 
 	"github.com/celgate/celgate/internal/locals"
+	"github.com/celgate/celgate/internal/patch/merge"
 	"github.com/celgate/celgate/internal/plan"
 	"github.com/celgate/celgate/internal/scope"
 	"github.com/celgate/celgate/internal/shape"
 )
 
-// Bounds of scopes.
+// Limits of scopes.
 const (
-	MaxScopeValues  = 10_000 // that one validation or mutation is evaluated for
-	maxScopeFailing = 64     // that one validation tells of
+	MaxScopeValues  = 10_000 // values for which one validation or mutation is evaluated
+	maxScopeFailing = 64     // failures reported by one validation
 )
 
-// A Path leads from an object to a value: names of members and keys of maps (string), indexes (int).
+// A Path leads from an object to a value: names of members and keys of maps (string), indices (int).
 type Path []any
 
 // String returns the path as a field path of the API server.
@@ -44,10 +45,10 @@ func (p Path) String() string {
 	return b.String()
 }
 
-// A member is a name in a Path that a dot is written before.
+// A member is a step of a Path that is written with a dot.
 type member string
 
-// name is the name of a step that is none of an item of a list.
+// name returns the name of a step; ok is false for an index.
 func name(step any) (string, bool) {
 	switch step := step.(type) {
 	case member:
@@ -58,26 +59,39 @@ func name(step any) (string, bool) {
 	return "", false
 }
 
-// A ScopeError says that a scope cannot be followed in an object.
+// place returns the position of the path in objects of a type.
+func (p Path) place(t *shape.Type) merge.Place {
+	at := merge.RootOf(t)
+	for _, step := range p {
+		if key, ok := name(step); ok {
+			at = at.Member(key)
+		} else {
+			at = at.Item()
+		}
+	}
+	return at
+}
+
+// A ScopeError means that an object does not have the shape that a scope needs.
 type ScopeError struct{ text string }
 
 func (e *ScopeError) Error() string { return e.text }
 
-// A Scoped is one value of a scope: what its names stand for while expressions are evaluated for it.
+// A Scoped is one value of a scope, to which names refer while expressions are evaluated for it.
 type Scoped struct {
 	Path    Path
 	Content any // the value as a tree
 	shows   types.Adapter
-	value   ref.Val // of Content, once it was asked for
+	value   ref.Val // of Content, made on first use
 	scope   *scope.Scope
-	named   []ref.Val // keys and indexes, in the order of the names of the path
+	named   []ref.Val // keys and indices, in the order of their names in the path
 	names   []string  // of named
 	old     *oldValues
-	text    string // of Field, once it was asked for
-	place   string // of the object in what was requested; empty: it is that
+	text    string // of Field, made on first use
+	place   string // of the object inside the requested one; empty: it is the requested one
 }
 
-// Field is the path of the value.
+// Field returns the path of the value.
 func (s *Scoped) Field() string {
 	if s.text == "" {
 		s.text = joinPlace(s.place, s.Path.String())
@@ -85,7 +99,7 @@ func (s *Scoped) Field() string {
 	return s.text
 }
 
-// joinPlace is a path in an object as one in what the object is at a place of.
+// joinPlace joins the place of an object and a path in it.
 func joinPlace(place, path string) string {
 	if place == "" {
 		return path
@@ -93,7 +107,7 @@ func joinPlace(place, path string) string {
 	return place + "." + path
 }
 
-// tree is the value with what makes values of what is in it; nil if there is nothing in it.
+// tree returns the value and the adapter of its parts; nil for a scalar.
 func (s *Scoped) tree() (any, types.Adapter) {
 	switch s.Content.(type) {
 	case map[string]any, []any:
@@ -102,7 +116,7 @@ func (s *Scoped) tree() (any, types.Adapter) {
 	return nil, nil
 }
 
-// key is what mutations call the last key or index on the way to the value.
+// key returns the last key or index of the path, for mutations.
 func (s *Scoped) key() ref.Val {
 	for i := len(s.Path) - 1; i >= 0; i-- {
 		switch step := s.Path[i].(type) {
@@ -115,7 +129,7 @@ func (s *Scoped) key() ref.Val {
 	return types.NullValue
 }
 
-// resolve returns what a name of the scope stands for.
+// resolve returns the value of a name of the scope.
 func (s *Scoped) resolve(name string) (any, bool) {
 	switch name {
 	case locals.Scope, locals.Item:
@@ -138,7 +152,7 @@ func (s *Scoped) resolve(name string) (any, bool) {
 	return nil, false
 }
 
-// keep returns the value for later: a walk goes on in the same memory.
+// keep returns a copy: a walk reuses its memory.
 func (s *Scoped) keep() *Scoped {
 	kept := *s
 	kept.Path, kept.named = slices.Clone(s.Path), slices.Clone(s.named)
@@ -146,7 +160,7 @@ func (s *Scoped) keep() *Scoped {
 }
 
 // Walk visits the values of a scope in an object, which may be null, in the order of lists and of the keys of maps,
-// until visit returns an error. The value is there until the next one is visited.
+// until visit returns an error. A value is valid until the next one is visited.
 func Walk(within *scope.Scope, object, oldObject ref.Val, t *shape.Type, visit func(*Scoped) error) error {
 	content, shows := shownTree(object)
 	if content == nil {
@@ -170,7 +184,7 @@ func Walk(within *scope.Scope, object, oldObject ref.Val, t *shape.Type, visit f
 	return nil
 }
 
-// shownTree is the tree that a value shows, nil for none.
+// shownTree returns the tree behind a value; nil if there is none.
 func shownTree(v ref.Val) (any, types.Adapter) {
 	if t, ok := v.(plan.Tree); ok {
 		return t.Tree()
@@ -184,7 +198,7 @@ type walk struct {
 	visit func(*Scoped) error
 }
 
-// follow follows the rest of a path from what is at w.at.
+// follow follows the rest of a path from the value at w.at.
 func (w *walk) follow(path scope.Steps, content any, shows types.Adapter) error {
 	if len(path) == 0 {
 		return w.visitValue(content, shows)
@@ -242,7 +256,7 @@ func (w *walk) visitValue(content any, shows types.Adapter) error {
 	return w.visit(&w.at)
 }
 
-// visitItems visits the items of a list at the end of a path, as most paths have one.
+// visitItems visits the items of a list at the end of a path, the usual case.
 func (w *walk) visitItems(list []any, shows types.Adapter) error {
 	end := len(w.at.Path)
 	w.at.Path = append(w.at.Path, nil)
@@ -256,7 +270,7 @@ func (w *walk) visitItems(list []any, shows types.Adapter) error {
 	return nil
 }
 
-// followNamed follows a path into an item with the name that the path has for its key or index.
+// followNamed follows a path into an item, binding the name that the path has for its key or index.
 func (w *walk) followNamed(step scope.Step, key ref.Val, at any, rest scope.Steps, item any,
 	shows types.Adapter) error {
 	if step.Name == "" {
@@ -290,22 +304,22 @@ func isText(v any, member, text string) bool {
 	return ok && found == text
 }
 
-// oldValues finds what values take the place of: in lists whose items have keys that with the same keys, in sets the
-// equal one, in other lists that with the same index.
+// oldValues finds the old values of values: in lists with keys the item with the same keys, in sets the equal one, in
+// other lists the one with the same index.
 type oldValues struct {
 	object, oldObject any
 	shows             types.Adapter
-	typ               *shape.Type // nil: no list is known to have keys
-	indexes           []listIndex // by the number of steps to the list: those that were looked at last
+	typ               *shape.Type // nil: lists with keys are not known
+	indexes           []listIndex // the most recent ones, by the number of steps to the list
 }
 
-// A listIndex is where the items of an old list are, by their keys.
+// A listIndex maps keys to the positions of items in an old list.
 type listIndex struct {
 	items []any
 	at    map[string]int
 }
 
-// oldOf returns the value that the one at a path takes the place of; null if there is none.
+// oldOf returns the old value of the one at a path; null if there is none.
 func (o *oldValues) oldOf(path Path) ref.Val {
 	current, old, typ, shows := o.object, o.oldObject, o.typ, o.shows
 	for depth, step := range path {
@@ -344,7 +358,7 @@ func (o *oldValues) oldOf(path Path) ref.Val {
 	return shows.NativeToValue(old)
 }
 
-// inner is what a value in a tree of another form shows.
+// inner returns the tree behind a value in a tree of another form.
 func inner(content any, shows types.Adapter) (any, types.Adapter) {
 	if v, ok := content.(plan.Tree); ok {
 		return v.Tree()
@@ -362,7 +376,7 @@ func memberType(t *shape.Type, name string) *shape.Type {
 	return t.Elem
 }
 
-// index returns the places of the items of an old list by their keys, counted from 1.
+// index returns the positions of the items of an old list by their keys, counted from 1.
 func (o *oldValues) index(depth int, items []any, t *shape.Type) map[string]int {
 	for len(o.indexes) <= depth {
 		o.indexes = append(o.indexes, listIndex{})
@@ -372,13 +386,13 @@ func (o *oldValues) index(depth int, items []any, t *shape.Type) map[string]int 
 		return known.at
 	}
 	*known = listIndex{items, make(map[string]int, len(items))}
-	for i := len(items) - 1; i >= 0; i-- { // of several with one key the first
+	for i := len(items) - 1; i >= 0; i-- { // of several items with the same key the first wins
 		known.at[identity(items[i], t)] = i + 1
 	}
 	return known.at
 }
 
-// identity is the text of what tells an item of a list from the others.
+// identity returns the text that identifies an item of a list.
 func identity(item any, t *shape.Type) string {
 	if t.Merge == shape.Set {
 		return fmt.Sprintf("%#v", item)

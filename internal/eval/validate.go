@@ -13,18 +13,19 @@ import (
 
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/compile"
+	"github.com/celgate/celgate/internal/plan"
 	"github.com/celgate/celgate/policy"
 )
 
-// A Verdict is what one expression says.
+// A Verdict is the verdict of one expression.
 type Verdict uint8
 
-// The verdicts.
+// Verdicts.
 const (
 	Admit Verdict = iota
 	Deny
 	Error
-	Skip // a match condition that is false
+	Skip // not evaluated: a match condition is false
 )
 
 // An Outcome is one expression's verdict.
@@ -36,24 +37,23 @@ type Outcome struct {
 	Err        error               // of Error; Message is its text
 	Reason     metav1.StatusReason // of Deny
 	Cost       int64
-	Scope      string // the path of the value that it is about; empty: the object, or all values that pass
+	Scope      string // the path of the value of a scope; empty: the object, or all values that pass
 }
 
-// fail makes the outcome an error.
+// fail turns the outcome into an error.
 func (o *Outcome) fail(err error) { o.Verdict, o.Message, o.Err = Error, err.Error(), err }
 
-// A Conditions result says whether the match conditions hold. If they do not, or not for sure, nothing else of
-// the invocation runs.
+// Conditions is the result of the match conditions. Unless they hold, nothing else of the invocation is evaluated.
 type Conditions struct {
 	Matched  bool
-	Err      error     // what failurePolicy Fail makes of errors
-	Outcomes []Outcome // one for each condition that was evaluated
-	Cost     int64     // more than the budget: it has run out
+	Err      error     // the error that failurePolicy Fail reports
+	Outcomes []Outcome // one for each evaluated condition
+	Cost     int64     // more than the budget: it was exceeded
 }
 
-// Match evaluates the match conditions. in.Request is the request with its own resource, in.Namespace is null.
+// Match evaluates the match conditions. in.Request has the resource of the request as sent, in.Namespace is null.
 //
-// A condition that is false wins over errors in others, but not over an exhausted budget (as
+// A false condition takes precedence over errors of others, but not over an exceeded budget (as
 // pkg/admission/plugin/webhook/matchconditions v0.37.2).
 func Match(ctx context.Context, prog *compile.Program, in Inputs) Conditions {
 	if len(prog.MatchConditions) == 0 {
@@ -87,7 +87,7 @@ func Match(ctx context.Context, prog *compile.Program, in Inputs) Conditions {
 	return c
 }
 
-// usedOf is what of a budget is gone: one unit more than all of it if that has run out, 0 if nobody knows.
+// usedOf returns the used part of a budget: one unit more than the budget if it was exceeded, 0 if unknown.
 func usedOf(of, left int64, err error) int64 {
 	switch {
 	case errors.Is(err, ErrBudget):
@@ -105,7 +105,7 @@ func ifFail(prog *compile.Program, err error) error {
 	return err
 }
 
-// aggregate joins errors as apimachinery's Aggregate prints them: one alone, several in brackets and each
+// aggregate joins errors as apimachinery's Aggregate prints them: a single one as it is, several in brackets and each
 // text once.
 func aggregate(errs []error) error {
 	var texts []string
@@ -122,7 +122,7 @@ func aggregate(errs []error) error {
 	return &aggregated{"[" + strings.Join(texts, ", ") + "]", errs}
 }
 
-// An aggregated error is several in one text.
+// An aggregated error combines several in one text.
 type aggregated struct {
 	text string
 	errs []error
@@ -133,16 +133,16 @@ func (e *aggregated) Unwrap() []error { return e.errs }
 
 // A Validation is the result of one invocation of a ValidatingAdmissionPolicy whose match conditions hold.
 type Validation struct {
-	// Outcomes has one for each validation, or a single error that stands for all of them. A validation with a scope
-	// has one for the values that pass, which is Skip if there is no value, and one for each that does not.
+	// Outcomes has one for each validation, or a single error in place of all. A validation with a scope has one for
+	// all values that pass, which is Skip without values, and one for each value that does not.
 	Outcomes    []Outcome
-	Annotations []Annotation // in the order of the policy; not those that are excluded
+	Annotations []Annotation // in the order of the policy, without excluded ones
 
-	Cost           int64 // of the validations and their messages; more than the budget: it has run out
+	Cost           int64 // of the validations and their messages; more than the budget: it was exceeded
 	AnnotationCost int64 // likewise
 }
 
-// An Annotation is the value of one audit annotation, or the error in place of it.
+// An Annotation is the value of one audit annotation, or its error.
 type Annotation struct {
 	Expression *compile.Expression
 	Key        string
@@ -150,37 +150,42 @@ type Annotation struct {
 	Err        error
 }
 
-// A Validator evaluates the invocations of validating policies for one request, one after the other in the same memory.
+// A Validator evaluates the invocations of validating policies for one request, one after the other, reusing its
+// memory.
 type Validator struct {
 	activation activation
+	memory     plan.Memory
 	outcomes   []Outcome
-	failing    []*Scoped          // beside outcomes, as far as there are any: the values that they are about
-	guard      *policy.Validation // that has failed: what comes after it is not evaluated
+	failing    []*Scoped          // the scoped values of outcomes, by index, if any
+	guard      *policy.Validation // a guard that has failed: the following validations are skipped
 }
 
 // Validate evaluates validations, their messages and the audit annotations, as
-// pkg/admission/plugin/policy/validating/validator.go v0.37.2. Annotations see the whole namespace,
-// everything else that of the inputs. The outcomes are there until the next invocation.
+// pkg/admission/plugin/policy/validating/validator.go v0.37.2. Annotations see wholeNamespace, other expressions that
+// of the inputs. The outcomes are valid until the next invocation.
 func (v *Validator) Validate(ctx context.Context, prog *compile.Program, in *Inputs, wholeNamespace Lazy) Validation {
 	a := &v.activation
-	a.Inputs = *in
+	a.Inputs, a.memory = *in, &v.memory
 	a.begin(ctx, prog)
 	left, err := v.validations(prog)
 	if err != nil {
 		return Validation{Outcomes: failedOutcomes(err), Cost: usedOf(budget, left, err)}
 	}
-	// The authorizer is bound for validations only, also where annotations may name it.
+	// The authorizer is bound for validations only, although annotations may name it.
 	a.Authorizer, a.RequestResource = nil, nil
 	var messages []Result
 	var messageErr error
 	if slices.ContainsFunc(prog.Messages, func(e *compile.Expression) bool { return e != nil }) {
 		spent := a.mended
 		a.begin(ctx, prog)
-		a.mended = spent // of the same budget
+		a.mended = spent // they share the budget
 		messages, left, messageErr = v.messages(prog, left)
 	}
 	for i := range v.outcomes {
 		o := &v.outcomes[i]
+		if !o.hasFailed() && messageErr == nil {
+			continue
+		}
 		if o.Scope == "" && o.hasFailed() {
 			o.Scope = in.Place
 		}
@@ -214,14 +219,14 @@ func (v *Validator) Validate(ctx context.Context, prog *compile.Program, in *Inp
 	return Validation{outcomes, annotations, cost, usedOf(budget, left, err)}
 }
 
-// Release lets go of everything but the memory.
+// Release drops references to the last invocation, and keeps the memory.
 func (v *Validator) Release() {
 	clear(v.outcomes)
 	v.activation, v.outcomes, v.failing, v.guard = activation{}, v.outcomes[:0], nil, nil
 }
 
-// validations evaluates the validations to outcomes, of which denials have no text yet, and returns the rest of the
-// budget.
+// validations evaluates the validations to outcomes, whose denials do not have messages yet, and returns the rest of
+// the budget.
 func (v *Validator) validations(prog *compile.Program) (left int64, err error) {
 	v.outcomes = slices.Grow(v.outcomes[:0], len(prog.Validations))
 	v.failing, v.guard = nil, nil
@@ -241,14 +246,14 @@ func (v *Validator) validations(prog *compile.Program) (left int64, err error) {
 		if err != nil {
 			return 0, err
 		}
-		if rule.Guard && slices.ContainsFunc(v.outcomes[from:], Outcome.hasFailed) {
+		if rule.Guard && slices.ContainsFunc(v.outcomes[from:], func(o Outcome) bool { return o.hasFailed() }) {
 			v.guard = rule
 		}
 	}
 	return left, nil
 }
 
-// skipReason says why a validation is not evaluated; "" if it is.
+// skipReason returns the reason why a validation is not evaluated; "" if it is.
 func (v *Validator) skipReason(rule *policy.Validation) string {
 	binding := v.activation.Binding
 	switch {
@@ -260,8 +265,8 @@ func (v *Validator) skipReason(rule *policy.Validation) string {
 	return ""
 }
 
-// hasFailed reports that what the outcome is about is not so, or not for sure.
-func (o Outcome) hasFailed() bool { return o.Verdict == Deny || o.Verdict == Error }
+// hasFailed reports whether the outcome is a denial or an error.
+func (o *Outcome) hasFailed() bool { return o.Verdict == Deny || o.Verdict == Error }
 
 // evaluateWhole evaluates a validation without a scope.
 func (v *Validator) evaluateWhole(prog *compile.Program, i int, left int64) (int64, error) {
@@ -270,9 +275,8 @@ func (v *Validator) evaluateWhole(prog *compile.Program, i int, left int64) (int
 	if err != nil {
 		return 0, err
 	}
-	v.outcomes = append(v.outcomes, Outcome{})
+	v.outcomes = append(v.outcomes, Outcome{Expression: e, Index: i, Cost: r.Cost})
 	o := &v.outcomes[len(v.outcomes)-1]
-	o.Expression, o.Index, o.Cost = e, i, r.Cost
 	switch {
 	case r.Err != nil:
 		o.fail(r.Err)
@@ -289,14 +293,12 @@ func (v *Validator) evaluateScoped(prog *compile.Program, i int, left int64) (in
 	passed := len(v.outcomes)
 	v.add(Outcome{Expression: e, Index: i, Verdict: Skip, Message: "there is no value at " + within.Text}, nil)
 	var ends error
-	var passing int64 // what the values that pass cost
+	var passing int64 // the cost of the values that pass
 	failed := 0
-	each := a.repeat(e)
-	defer each.close()
 	err := Walk(within, a.Object, a.OldObject, a.Type, func(at *Scoped) error {
 		a.scoped, at.place = at, a.Place
 		var r Result
-		if r, left, ends = each.evaluate(left - 1); ends != nil {
+		if r, left, ends = a.evaluate(e, left-1); ends != nil {
 			return ends
 		}
 		if r.Err == nil && r.Value == types.True {
@@ -335,7 +337,7 @@ func (v *Validator) evaluateScoped(prog *compile.Program, i int, left int64) (in
 		o.fail(err)
 		v.add(o, nil)
 	}
-	if v.outcomes[passed].Verdict == Skip && len(v.outcomes) > passed+1 { // no value passes
+	if v.outcomes[passed].Verdict == Skip && len(v.outcomes) > passed+1 { // all values fail
 		v.outcomes = slices.Delete(v.outcomes, passed, passed+1)
 		v.failing = slices.Delete(v.failing, passed, passed+1)
 	}
@@ -344,7 +346,7 @@ func (v *Validator) evaluateScoped(prog *compile.Program, i int, left int64) (in
 
 var errFailing = errors.New("too many values fail")
 
-// add adds an outcome, about a value of a scope unless at is nil.
+// add adds an outcome; at is its value of a scope, or nil.
 func (v *Validator) add(o Outcome, at *Scoped) {
 	for len(v.failing) < len(v.outcomes) {
 		v.failing = append(v.failing, nil)
@@ -352,8 +354,8 @@ func (v *Validator) add(o Outcome, at *Scoped) {
 	v.outcomes, v.failing = append(v.outcomes, o), append(v.failing, at)
 }
 
-// messages evaluates the message expressions: of validations with a scope for each value that fails, of others always.
-// The results are those for the outcomes, with the rest of the budget.
+// messages evaluates the message expressions: of validations with a scope for each failing value, of others always. The
+// results are in the order of the outcomes.
 func (v *Validator) messages(prog *compile.Program, left int64) ([]Result, int64, error) {
 	results := make([]Result, len(v.outcomes))
 	for i := range v.outcomes {
@@ -383,9 +385,9 @@ func (v *Validator) annotations(prog *compile.Program) ([]Annotation, int64, err
 	}
 	var annotations []Annotation
 	for i, r := range values {
-		a := Annotation{Expression: prog.Annotations[i], Key: prog.AuditAnnotations[i].Key, Err: r.Err}
+		a := Annotation{Expression: prog.Annotations[i], Key: prog.AuditAnnotations[i].Name, Err: r.Err}
 		if r.Err == nil {
-			// Anything but text is null by the type of the expression.
+			// By its type, any other value of the expression is null.
 			text, _ := r.Value.Value().(string)
 			if a.Value = strings.TrimSpace(text); a.Value == "" {
 				continue
@@ -397,13 +399,13 @@ func (v *Validator) annotations(prog *compile.Program) ([]Annotation, int64, err
 	return annotations, left, nil
 }
 
-// failedOutcomes is one error in place of all outcomes.
+// failedOutcomes returns one error in place of all outcomes.
 func failedOutcomes(err error) []Outcome {
 	return []Outcome{{Verdict: Error, Message: err.Error(), Err: err}}
 }
 
-// message chooses the text of a denial: the messageExpression if it gave one line of text, else the message,
-// else the expression itself. In a scope the path of the value comes before the latter two.
+// message returns the message of a denial: the messageExpression if it evaluated to one line of text, else the message,
+// else the expression itself. In a scope the latter two begin with the path of the value.
 func message(v *policy.Validation, scope string, evaluated Result) string {
 	if text := givenText(evaluated, ""); text != "" {
 		return text
@@ -415,7 +417,7 @@ func message(v *policy.Validation, scope string, evaluated Result) string {
 	return text
 }
 
-// givenText is the text that an author gave, by an expression or as it is; "" if there is none.
+// givenText returns the author's text, evaluated or literal; "" if there is none.
 func givenText(evaluated Result, message string) string {
 	if evaluated.Value != nil {
 		text, _ := evaluated.Value.Value().(string)

@@ -17,8 +17,8 @@ import (
 	"github.com/celgate/celgate/internal/tree"
 )
 
-// A Form is one of the two ways in which the API server shows an object to CEL. They differ in error texts and
-// in what a JSON patch can hold, see semantics of (a) and (b) in docs/semantics.md.
+// A Form is one of the two ways in which the API server presents an object to CEL. They differ in error texts and in
+// the values that a JSON patch can hold; docs/semantics.md lists the differences, as forms (a) and (b).
 type Form uint8
 
 const (
@@ -31,12 +31,12 @@ const (
 
 var _ = [...]plan.Tree{&plainMap{}, &plainList{}, &reflectedMap{}, &reflectedList{}}
 
-// Value shows a JSON tree to CEL. Maps iterate in the order of their keys, so that results never depend on
-// chance. A nil map is null, and so is a nil list of the form Reflected.
+// Value presents a JSON tree to CEL. Maps iterate in the order of their keys, so that results are deterministic. A nil
+// map is null, and so is a nil list of the form Reflected.
 func Value(tree any, form Form) ref.Val { return adapter{form}.NativeToValue(tree) }
 
-// ToTyped shows an object of a built-in kind to CEL in the form Reflected. What has a JSON form of its own in the type,
-// such as a RawExtension, is plain, as json.Marshaler makes it in valuesschemalesstyped.go.
+// ToTyped presents an object of a built-in kind to CEL in the form Reflected. Values whose Go type has a JSON form of
+// its own, such as a RawExtension, are plain, as valuesschemalesstyped.go makes them by json.Marshaler.
 func ToTyped(tree map[string]any, t *shape.Type) ref.Val {
 	if t == nil || !t.Mixed {
 		return Value(tree, Reflected)
@@ -44,7 +44,7 @@ func ToTyped(tree map[string]any, t *shape.Type) ref.Val {
 	return Value(mix(tree, t), Reflected)
 }
 
-// mix returns a tree in which values of another form are values of CEL. What does not change is shared.
+// mix returns a tree in which values of another form are CEL values. Unchanged parts are shared.
 func mix(v any, t *shape.Type) any {
 	if t == nil || !t.Mixed {
 		return v
@@ -106,7 +106,7 @@ func (a adapter) NativeToValue(value any) ref.Val {
 		return &plainMap{v}
 	case []any:
 		switch {
-		case a.form == Plain: // also of no items: until it is written as JSON, a nil slice is a list
+		case a.form == Plain: // including an empty one: until it is written as JSON, a nil slice is a list
 			return &plainList{v}
 		case v == nil:
 			return types.NullValue
@@ -123,7 +123,7 @@ func (a adapter) NativeToValue(value any) ref.Val {
 	return types.DefaultTypeAdapter.NativeToValue(value)
 }
 
-// A plainMap is a map as cel-go's own, with a stable order. What is seldom asked of it, it leaves to that.
+// A plainMap is a map like cel-go's own, in a stable order. It delegates rare operations to that.
 type plainMap struct{ members map[string]any }
 
 func (m *plainMap) mapper() traits.Mapper {
@@ -185,7 +185,7 @@ func (m *plainMap) ConvertToType(t ref.Type) ref.Val {
 	return m.mapper().ConvertToType(t)
 }
 
-// A plainList is a list as cel-go's own, without reflection.
+// A plainList is a list like cel-go's own, without reflection.
 type plainList struct{ items []any }
 
 func (l *plainList) lister() traits.Lister {
@@ -239,7 +239,7 @@ func newKeys(members map[string]any) traits.Iterator {
 
 // keys iterates over the names of a map.
 type keys struct {
-	ref.Val // an iterator is never used as a value
+	ref.Val // iterators are not used as values
 	names   []string
 	next    int
 }
@@ -255,7 +255,7 @@ func (k *keys) Next() ref.Val {
 }
 
 // A reflectedMap is a struct or map of a built-in kind. As on the server it is not a traits.Zeroer, so that
-// optional.ofNonZeroValue takes an empty one for a value.
+// optional.ofNonZeroValue treats an empty one as a value.
 type reflectedMap struct{ members map[string]any }
 
 func (m *reflectedMap) ConvertToNative(t reflect.Type) (any, error) {
@@ -265,9 +265,9 @@ func (m *reflectedMap) ConvertToNative(t reflect.Type) (any, error) {
 	return nil, &ReflectedError{m.members, t}
 }
 
-// A ReflectedError is that of a struct or map of a built-in kind which has no other form, such as JSON.
+// A ReflectedError is the error of converting a struct or map of a built-in kind to another form, such as JSON.
 type ReflectedError struct {
-	Members map[string]any // the very map that is somewhere in what TreeOf returns
+	Members map[string]any // the same map as in the result of TreeOf
 	To      reflect.Type
 }
 
@@ -275,7 +275,7 @@ func (e *ReflectedError) Error() string {
 	return fmt.Sprintf("type conversion error from '%s' to '%s'", types.MapType, e.To)
 }
 
-// TreeOf returns the tree that a map of the form Reflected shows, nil for any other value.
+// TreeOf returns the tree behind a map of the form Reflected; nil for any other value.
 func TreeOf(v ref.Val) any {
 	if m, ok := v.(*reflectedMap); ok {
 		return m.members
@@ -293,7 +293,7 @@ func (m *reflectedMap) ConvertToType(t ref.Type) ref.Val {
 	return types.NewErr("type conversion error from '%s' to '%s'", m.Type(), t.TypeName())
 }
 
-// Equal of two structs is what Go's values are to apiequality.Semantic, for which no list and an empty one are the same
+// Equal compares as apiequality.Semantic compares the Go values of two structs: a missing list equals an empty one
 // (apiserver/pkg/cel/common/valuesschemalesstyped.go v0.37.2; case evaluation/empty-list-stored).
 func (m *reflectedMap) Equal(other ref.Val) ref.Val {
 	if o, ok := other.(*reflectedMap); ok {
@@ -319,15 +319,15 @@ func (m *reflectedMap) Equal(other ref.Val) ref.Val {
 
 func (m *reflectedMap) Type() ref.Type { return types.MapType }
 
-// Value returns what a conversion that asks for no type gets: a Go value that is not yet JSON, as on the server.
+// Value returns the result of a conversion to an arbitrary type: a Go value that is not yet JSON, as on the server.
 func (m *reflectedMap) Value() any { return goValue{m.members} }
 
 func (m *reflectedMap) Tree() (any, types.Adapter) { return m.members, adapter{Reflected} }
 
-// A goValue stands for a struct, map or slice of a built-in kind. A patch has no place for it.
+// A goValue stands for a struct, map or slice of a built-in kind. A patch cannot hold it.
 type goValue struct{ tree any }
 
-// Tree is the tree that it stands for.
+// Tree returns the tree behind the value.
 func (v goValue) Tree() any { return v.tree }
 
 func (m *reflectedMap) Size() ref.Val { return types.Int(len(m.members)) }
@@ -400,7 +400,7 @@ func (l *reflectedList) Equal(other ref.Val) ref.Val {
 
 func (l *reflectedList) Type() ref.Type { return types.ListType }
 
-// Value is as that of a reflectedMap.
+// Value is like that of a reflectedMap.
 func (l *reflectedList) Value() any { return goValue{l.items} }
 
 func (l *reflectedList) Tree() (any, types.Adapter) { return l.items, adapter{Reflected} }
@@ -445,7 +445,7 @@ func (l *reflectedList) Get(index ref.Val) ref.Val {
 func (l *reflectedList) Iterator() traits.Iterator { return &items{list: l.items, form: Reflected} }
 
 type items struct {
-	ref.Val // an iterator is never used as a value
+	ref.Val // iterators are not used as values
 	list    []any
 	form    Form
 	next    int

@@ -14,14 +14,14 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// What a mutation of the dialect may come to in place of a patch.
+// Verdicts that a mutation of the dialect may return in place of a patch.
 var (
 	ErrUnchanged = errors.New("the mutation changes nothing")
 	ErrDenied    = errors.New("the mutation denies the request")
 )
 
-// unlessVerdict returns the patch that a mutation has come to, or one of the errors above: null, true and an optional
-// without a value change nothing, false denies. Mutations of the released kinds have no verdicts.
+// unlessVerdict returns the value of a mutation if it is a patch, or one of the errors above: null, true and an empty
+// optional change nothing, false denies. Mutations of native kinds do not have verdicts.
 func unlessVerdict(prog *compile.Program, value ref.Val) (ref.Val, error) {
 	if prog.Kind != policy.Admission {
 		return value, nil
@@ -74,12 +74,12 @@ func JSONMergePatch(ctx context.Context, prog *compile.Program, e *compile.Expre
 	return patch, cost, nil
 }
 
-// Condition evaluates the condition of mutation i, which has one: Skip if it is false.
+// Condition evaluates the condition of mutation i, which must have one: Skip if it is false.
 func Condition(ctx context.Context, prog *compile.Program, i int, in Inputs) Outcome {
 	return holds(ctx, prog, prog.Conditions[i], i, in, Skip)
 }
 
-// Check evaluates what is to hold of mutation i at the end, which is an expression: Deny if it does not.
+// Check evaluates the final check of mutation i, an expression: Deny if it is false.
 func Check(ctx context.Context, prog *compile.Program, i int, in Inputs) Outcome {
 	o := holds(ctx, prog, prog.Checks[i], i, in, Deny)
 	if o.Verdict == Deny {
@@ -88,7 +88,7 @@ func Check(ctx context.Context, prog *compile.Program, i int, in Inputs) Outcome
 	return o
 }
 
-// holds evaluates an expression of mutation i with a budget of its own; its verdict is another one if it is false.
+// holds evaluates an expression of mutation i with a budget of its own; if it is false, the verdict is otherwise.
 func holds(ctx context.Context, prog *compile.Program, e *compile.Expression, i int, in Inputs,
 	otherwise Verdict) Outcome {
 	o := Outcome{Expression: e, Index: i}
@@ -105,8 +105,8 @@ func holds(ctx context.Context, prog *compile.Program, e *compile.Expression, i 
 	return o
 }
 
-// MutationText returns what the author of mutation i says of its errors and denials; "" for nothing. The authorizer is
-// not there for messages.
+// MutationText returns the author's message for errors and denials of mutation i; "" if there is none. Messages cannot
+// use the authorizer.
 func MutationText(ctx context.Context, prog *compile.Program, i int, in Inputs) string {
 	var evaluated Result
 	if e := prog.MutationMessages[i]; e != nil {
@@ -118,5 +118,5 @@ func MutationText(ctx context.Context, prog *compile.Program, i int, in Inputs) 
 	return givenText(evaluated, prog.Policy.Mutations[i].Message)
 }
 
-// DeniedText is what a denial says whose author says nothing.
+// DeniedText returns the message of a denial without one by its author.
 func DeniedText(x policy.Expr) string { return failedExpression(x) }

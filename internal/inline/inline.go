@@ -1,6 +1,6 @@
-// Package inline puts what libraries of the dialect say in the place of what names it: the bodies of functions where
-// they are called, variables by the names that they have beside those of a policy. It works on texts, so that what is
-// evaluated is, to the last node, what a native policy with the same text would be.
+// Package inline inlines the libraries of the dialect: calls of functions become their bodies, and variables get the
+// names that they have beside those of a policy. It works on texts, so that the evaluated expression is exactly that of
+// a native policy with the same text.
 package inline
 
 import (
@@ -12,22 +12,22 @@ import (
 	"github.com/celgate/celgate/internal/spell"
 )
 
-// A Member is what a library has under a name: a variable or a function.
+// A Member is a part of a library: a variable or a function.
 type Member struct {
-	Variable string   // what the variable is called as a member of variables; empty: the member is a function
+	Variable string   // the name of the variable as a member of variables; empty: the member is a function
 	Params   []string // of a function
-	Body     string   // of a function: without comments, with the bodies of others in the place of their calls
-	Takes    []string // beside Params: the conversion of an argument, such as string; empty: none
-	Gives    string   // that of the result; empty: none
+	Body     string   // of a function: without comments, with the bodies of called functions inlined
+	Takes    []string // for each of Params: the conversion of an argument, such as string; empty: none
+	Gives    string   // the conversion of the result; empty: none
 }
 
-// Libraries are the members of libraries by the name of the library, then by their own.
+// Libraries are the members of libraries, by library and name.
 type Libraries map[string]map[string]Member
 
-// Longest is how many bytes an expression may have with everything that is put in.
+// Longest is the largest size of an expression in bytes after inlining.
 const Longest = 64 << 10
 
-// An Error says what is wrong with a name of a library at a byte of a text.
+// An Error is an error about a library name at a byte of a text.
 type Error struct {
 	At   int
 	Text string
@@ -36,23 +36,23 @@ type Error struct {
 // Error returns the text.
 func (e *Error) Error() string { return e.Text }
 
-// A Text is an expression with everything put in.
+// A Text is an expression after inlining.
 type Text struct {
 	Code string
-	Uses []string // the full names of the variables and functions that the text itself names, each once
+	Uses []string // the full names of the variables and functions in the text itself, each once
 
 	parts []part
 }
 
-// A part of a code was written as it is, or stands for what was written.
+// A part of the code is a copy of a part of the text, or replaces it.
 type part struct {
-	code     int // where it begins
-	from, to int // what was written
+	code     int // its start
+	from, to int // in the text
 	verbatim bool
 }
 
-// Origin returns which bytes of the text that was written the byte at offset of the code is, or stands for; verbatim
-// says that it is one of them, to that it is everything up to there.
+// Origin returns the bytes of the text as written that the byte at offset of the code copies or replaces; verbatim: it
+// is a copy, and to is the end of the copied part.
 func (t *Text) Origin(offset int) (from, to int, verbatim bool) {
 	i, found := slices.BinarySearchFunc(t.parts, offset, func(p part, at int) int { return p.code - at })
 	if !found {
@@ -69,13 +69,13 @@ func (t *Text) Origin(offset int) (from, to int, verbatim bool) {
 	return p.from, p.to, false
 }
 
-// IsReplaced reports whether other code stands for the part of the text that begins at offset.
+// IsReplaced reports whether other code replaces the part of the text that begins at offset.
 func (t *Text) IsReplaced(offset int) bool {
 	return t != nil && slices.ContainsFunc(t.parts, func(p part) bool { return !p.verbatim && p.from == offset })
 }
 
-// Expand puts into a text what it names of libraries. Nil, without an error, says that it names nothing of them. Where
-// variables have no place, without says why, and naming one is an error.
+// Expand inlines the library parts in a text. It returns nil, without an error, if there are none. If without is not
+// empty, it is the reason why variables are not allowed: using one is an error.
 func Expand(src string, known Libraries, without string) (*Text, *Error) {
 	if !mentions(src, known) {
 		return nil, nil
@@ -88,7 +88,7 @@ func Expand(src string, known Libraries, without string) (*Text, *Error) {
 	return &Text{Code: x.code.String(), Uses: slices.Sorted(maps.Keys(x.uses)), parts: x.parts}, nil
 }
 
-// NamesOf returns the members of a library that a text names, with where it does so first, by their own names.
+// NamesOf returns the members of a library that a text names, with the offset of their first use, by their own names.
 func NamesOf(src, library string) map[string]int {
 	all := map[string]int{}
 	x := expander{src: src, tokens: tokens(src), known: Libraries{library: nil}}
@@ -102,7 +102,7 @@ func NamesOf(src, library string) map[string]int {
 	return all
 }
 
-// Trim returns the text as it is without the first bytes of what was written, which are white space.
+// Trim returns the text without the given number of leading bytes, which are white space.
 func (t *Text) Trim(bytes int) *Text {
 	if bytes == 0 {
 		return t
@@ -121,7 +121,7 @@ func (t *Text) Trim(bytes int) *Text {
 	return &trimmed
 }
 
-// mentions reports that a text may name something of a library.
+// mentions reports whether a text may use a library.
 func mentions(src string, known Libraries) bool {
 	for name := range known {
 		if strings.Contains(src, name) {
@@ -131,7 +131,7 @@ func mentions(src string, known Libraries) bool {
 	return false
 }
 
-// Body makes the text of a function one that can stand in another expression.
+// Body returns the text of a function in a form that can be part of another expression.
 func Body(code string) string {
 	var b strings.Builder
 	end := 0
@@ -167,7 +167,7 @@ func (x *expander) fail(at int, format string, args ...any) {
 	}
 }
 
-// copy writes bytes of the text as they are.
+// copy copies bytes of the text.
 func (x *expander) copy(from, to int) {
 	if from < to {
 		x.parts = append(x.parts, part{x.code.Len(), from, to, true})
@@ -175,7 +175,7 @@ func (x *expander) copy(from, to int) {
 	}
 }
 
-// put writes what stands for bytes of the text.
+// put writes code that replaces bytes of the text.
 func (x *expander) put(code string, from, to int) {
 	x.parts = append(x.parts, part{x.code.Len(), from, to, false})
 	x.code.WriteString(code)
@@ -184,7 +184,7 @@ func (x *expander) put(code string, from, to int) {
 	}
 }
 
-// expand writes the tokens from first up to last, which are bytes from up to to of the text.
+// expand writes the tokens from first up to last, which are the bytes from up to to of the text.
 func (x *expander) expand(first, last, from, to int) {
 	for i := first; i < last && x.err == nil; i++ {
 		library, ok := x.libraryAt(i)
@@ -232,7 +232,7 @@ func countArguments(n int) string {
 	return fmt.Sprintf("%d arguments", n)
 }
 
-// libraryAt returns the library whose name, and a member's, begin at a token.
+// libraryAt returns the library if its name and that of a member begin at a token.
 func (x *expander) libraryAt(i int) (map[string]Member, bool) {
 	t := x.tokens
 	if t[i].kind != word || i+2 >= len(t) || t[i+1].text != "." || t[i+2].kind != word || isSelected(t, i) {
@@ -242,7 +242,7 @@ func (x *expander) libraryAt(i int) (map[string]Member, bool) {
 	return library, ok
 }
 
-// isSelected reports that a word is the name of a member of what stands before it.
+// isSelected reports whether a word is the name of a member of the operand before it.
 func isSelected(t []token, i int) bool {
 	return i > 0 && t[i-1].text == "." || i > 1 && t[i-1].text == "?" && t[i-2].text == "."
 }
@@ -256,10 +256,10 @@ func (x *expander) failUndeclared(library, member token, known map[string]Member
 	x.fail(library.from, "%s", text)
 }
 
-// call writes the body of a function in the place of its call, which begins at a token, and returns the last token of
-// the call. An argument is evaluated once, before the body: it is the one item of a list, whose macro map names it. A
-// literal and a name, which cannot fail and cost nothing, are put into the body. Arguments and results are converted to
-// the types that are declared, without which the compiler would know nothing of what comes from an object.
+// call writes the body of a function in place of its call, which begins at a token, and returns the last token of the
+// call. An argument is evaluated once, before the body: it becomes the only item of a list whose macro map names it. A
+// literal and a name, which cannot fail and are free, are put into the body. Arguments and results are converted to the
+// declared types; otherwise the compiler would not know the types of values from an object.
 func (x *expander) call(name string, m Member, at int) (end int) {
 	args, end := x.arguments(at + 3)
 	begin := x.tokens[at].from
@@ -310,8 +310,8 @@ func (x *expander) call(name string, m Member, at int) (end int) {
 // An argument is the tokens from first up to last.
 type argument struct{ first, last int }
 
-// arguments returns those of a call whose opening parenthesis is a token, and the closing one; len(x.tokens) if there
-// is none.
+// arguments returns the arguments of a call after its opening parenthesis, and the closing one; len(x.tokens) if it is
+// missing.
 func (x *expander) arguments(open int) (all []argument, end int) {
 	depth, first := 0, open+1
 	for i := open; i < len(x.tokens); i++ {
@@ -341,7 +341,7 @@ func (x *expander) arguments(open int) (all []argument, end int) {
 	return all, len(x.tokens)
 }
 
-// takes is the conversion of an argument.
+// takes returns the conversion of an argument.
 func (m Member) takes(i int) string {
 	if i < len(m.Takes) {
 		return m.Takes[i]
@@ -349,7 +349,7 @@ func (m Member) takes(i int) string {
 	return ""
 }
 
-// plainText returns the text of an argument that can stand in a body as often as the param does.
+// plainText returns the text of an argument that may occur in a body as often as the param does.
 func (x *expander) plainText(a argument, body []token, takes string) (string, bool) {
 	if a.last-a.first != 1 {
 		return "", false
@@ -357,14 +357,14 @@ func (x *expander) plainText(a argument, body []token, takes string) (string, bo
 	switch t := x.tokens[a.first]; {
 	case t.kind == literal:
 		return "(" + t.text + ")", takes == "" || takes == typeOf(t.text)
-	case t.kind == word: // which must not be another thing in the body
+	case t.kind == word: // it must not have another meaning in the body
 		return t.text, takes == "" && !words(body)[t.text]
 	default:
 		return "", false
 	}
 }
 
-// typeOf returns the type of a literal; empty for one of which it says nothing at once.
+// typeOf returns the type of a literal; empty if it is not obvious.
 func typeOf(text string) string {
 	switch {
 	case text[0] == '"' || text[0] == '\'':
@@ -375,7 +375,7 @@ func typeOf(text string) string {
 	return ""
 }
 
-// words are the names among tokens, without those of members.
+// words returns the names among tokens, without those of members.
 func words(t []token) map[string]bool {
 	all := map[string]bool{}
 	for i := range t {
@@ -390,7 +390,7 @@ func words(t []token) map[string]bool {
 func rename(text string, t []token, names map[string]string) string {
 	var b strings.Builder
 	end := 0
-	var open []int // the brackets around, by their tokens
+	var open []int // the open brackets, by token
 	for i := range t {
 		switch t[i].text {
 		case "(", "[", "{":
@@ -408,7 +408,7 @@ func rename(text string, t []token, names map[string]string) string {
 	return b.String() + text[end:]
 }
 
-// namesField reports that a word is the name of a field in a literal such as Object.spec{name: value}.
+// namesField reports whether a word is the name of a field in a literal such as Object.spec{name: value}.
 func namesField(t []token, i int, open []int) bool {
 	if len(open) == 0 || i+1 >= len(t) || t[i+1].text != ":" {
 		return false

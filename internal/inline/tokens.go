@@ -20,7 +20,7 @@ const (
 	literal             // a number or a quoted text
 )
 
-// tokens splits the text of an expression. It never fails: what CEL refuses is split somehow.
+// tokens splits the text of an expression. It does not fail, even on text that CEL refuses.
 func tokens(src string) (all []token) {
 	for at := 0; at < len(src); {
 		var size int
@@ -64,7 +64,7 @@ func wordLength(s string) int {
 	return n
 }
 
-// numberLength returns the length of the number that s begins with: a point belongs to it before a digit.
+// numberLength returns the length of the number at the start of s; a dot belongs to it if a digit follows.
 func numberLength(s string) int {
 	n := wordLength(s)
 	if n+1 < len(s) && s[n] == '.' && s[n+1] >= '0' && s[n+1] <= '9' {
@@ -77,8 +77,7 @@ func numberLength(s string) int {
 	return n
 }
 
-// quotedLength returns the length of the text or name in quotes, with its prefix, that s begins with; 0 if it begins
-// with none.
+// quotedLength returns the length of the string or quoted name at the start of s, with its prefix; 0 if there is none.
 func quotedLength(s string) int {
 	prefix := 0
 	for prefix < len(s) && prefix < 2 && strings.IndexByte("rRbB", s[prefix]) >= 0 {

@@ -37,7 +37,7 @@ func Names(joined string) []string {
 
 var identifier = regexp.MustCompile(`^[_a-zA-Z][_a-zA-Z0-9]*$`)
 
-// IsIdentifier reports that name is an identifier of CEL and none of its reserved words.
+// IsIdentifier reports whether name is an identifier of CEL and none of its reserved words.
 func IsIdentifier(name string) bool {
 	switch name {
 	case "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if",

@@ -10,9 +10,9 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// inlineLibraries puts into the spec of a policy what its expressions name of libraries: the variables that they use
-// before its own, and the bodies of functions. A validation without a message keeps the one that names its expression
-// as it was written.
+// inlineLibraries inlines the libraries that a policy's expressions use: library variables come before its own, and
+// bodies replace calls of functions. A validation without a message gets the default one, with its expression as
+// written.
 func inlineLibraries(spec map[string]any, p *policy.Policy) {
 	var theirs []any
 	for _, v := range p.Variables {
@@ -39,7 +39,7 @@ func inlineLibraries(spec map[string]any, p *policy.Policy) {
 
 var steps = regexp.MustCompile(`\w+`)
 
-// replace puts a text into the place of the value at a path of names and indexes, in copies of what leads to it.
+// replace sets the text at a path of names and indices, in copies of the containers on the path.
 func replace(members map[string]any, path, text string) {
 	var set func(value any, path []string) any
 	set = func(value any, path []string) any {

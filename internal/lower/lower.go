@@ -1,5 +1,5 @@
-// Package lower turns policies and bindings of the dialect into those of admissionregistration.k8s.io/v1, where these
-// can say the same.
+// Package lower turns policies and bindings of the dialect into equivalent ones of admissionregistration.k8s.io/v1, if
+// there are any.
 package lower
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// A Refusal says what of an object has no native form.
+// A Refusal is a part of an object that does not have a native form.
 type Refusal struct {
 	Field  string // the field path
 	Reason string
@@ -28,15 +28,15 @@ type Refusal struct {
 // String returns the field and the reason.
 func (r Refusal) String() string { return r.Field + ": " + r.Reason }
 
-// ownFields are the members of a spec of the dialect that native policies do not have: what they ask for is refused, or
+// ownFields are the members of a spec of the dialect that native policies do not have: their values are refused, or are
 // what native policies do anyway.
 var ownFields = []string{"order", "maxPasses", "typeChecking", "mutationValidationPolicy", "combine", "bindable",
-	"singletonPolicy", "validationActions", "mutationActions", "templates", "templateEnforcement", "imports"}
+	"singletonPolicy", "validationActions", "mutationActions", "templates", "templateEnforcement", "imports", "abstract"}
 
 const native = "admissionregistration.k8s.io/v1"
 
-// A Lowering makes the policies and bindings of a set native. What a policy becomes depends on its bindings, and the
-// other way round. It is not safe for concurrent use.
+// A Lowering makes the policies and bindings of a set native. The native form of a policy depends on its bindings, and
+// the other way round. It is not safe for concurrent use.
 type Lowering struct {
 	set    *policy.Set
 	types  *schema.Registry
@@ -45,18 +45,18 @@ type Lowering struct {
 	judges map[splitKey]*total.Judge
 }
 
-// New returns a lowering of a set, for a server with some kinds and environments of expressions.
+// New returns a lowering of a set for a server with some kinds and environments of expressions.
 func New(set *policy.Set, types *schema.Registry, own *celenv.Set) *Lowering {
 	return &Lowering{set, types, own, map[splitKey]*split{}, map[splitKey]*total.Judge{}}
 }
 
-// judge returns who judges the expressions of a policy at a place; nil if there is no environment for them.
+// judge returns a judge of the expressions of a policy at a place; nil if there is no environment for them.
 func (l *Lowering) judge(p *policy.Policy, at place) *total.Judge {
 	key := splitKey{p, at}
 	j, known := l.judges[key]
 	if !known {
 		of := *p
-		if at.path != "" { // of a template it is not known what it has
+		if at.path != "" { // the type of an object with a template is not known
 			of.MatchConstraints = nil
 		}
 		j, _ = total.New(l.own, &of)
@@ -65,38 +65,39 @@ func (l *Lowering) judge(p *policy.Policy, at place) *total.Judge {
 	return j
 }
 
-// binds reports that a binding of the set names a policy.
+// binds reports whether a binding of the set names a policy.
 func (l *Lowering) binds(p *policy.Policy) bool { return l.set.Binds(p.Ref()) }
 
-// isSure reports that an expression of a policy is true or false for every request.
+// isSure reports whether an expression of a policy evaluates to true or false for every request.
 func (l *Lowering) isSure(p *policy.Policy, at place, x policy.Expr) bool {
 	j := l.judge(p, at)
 	return j != nil && j.Bool(x)
 }
 
-// mentions reports that an expression of a policy may use one of some names.
+// mentions reports whether an expression of a policy may use one of the given names.
 func (l *Lowering) mentions(p *policy.Policy, x policy.Expr, names ...string) bool {
 	j := l.judge(p, place{})
 	return j == nil || j.Mentions(x, names...)
 }
 
-// serves reports that every server has a kind.
+// serves reports whether every server has a kind.
 func (l *Lowering) serves(kind *policy.ParamKind) bool {
 	version, err := apischema.ParseGroupVersion(kind.APIVersion)
 	return err == nil && l.types.Type(version.WithKind(kind.Kind)) != nil
 }
 
-// Policy returns the native policies that do what a policy of the set does, of which object is the manifest: a mutating
-// one, if it has mutations, and then one or several validating ones, the first of its name and the others of names that
+// Policy returns the native policies that are equivalent to a policy of the set, whose manifest is object: a mutating
+// one if it has mutations, and then one or more validating ones, the first with its name and the others with names that
 // end in -2, -3 and so on. A singleton policy comes with its bindings. With refusals there are none.
 func (l *Lowering) Policy(object map[string]any, p *policy.Policy) ([]map[string]any, []Refusal) {
 	if p.Kind != policy.Admission {
 		return []map[string]any{policy.Native(object)}, nil
 	}
+	object = withBindingRules(object, p)
 	spec, _ := object["spec"].(map[string]any)
 	spec = maps.Clone(spec)
 	inlineLibraries(spec, p)
-	refusals := append(nonNativeFields(p), matchOfPolicy(spec, p, l.types)...)
+	refusals := slices.Concat(nonNativeFields(p), l.checkAbstract(p), matchOfPolicy(spec, p, l.types))
 	var all []map[string]any
 	if p.Mutates() {
 		of := without(spec, append([]string{"validations", "auditAnnotations"}, ownFields...)...)
@@ -107,7 +108,7 @@ func (l *Lowering) Policy(object map[string]any, p *policy.Policy) ([]map[string
 			constraints, matches := withoutDelete(of["matchConstraints"])
 			if !matches {
 				refusals = append(refusals, Refusal{"spec.matchConstraints.resourceRules",
-					"nothing is mutated on DELETE, and a MutatingAdmissionPolicy needs another operation"})
+					"a MutatingAdmissionPolicy does not match DELETE and needs another operation"})
 			}
 			of["matchConstraints"] = constraints
 		}
@@ -172,7 +173,7 @@ func (l *Lowering) rename(object map[string]any, name string, refusals *[]Refusa
 	return rename(object, name)
 }
 
-// nonNativeFields lists the fields that no released kind has.
+// nonNativeFields refuses the fields that native kinds do not have.
 func nonNativeFields(p *policy.Policy) (all []Refusal) {
 	at := "spec."
 	refuse := func(used bool, field, reason string) {
@@ -181,20 +182,20 @@ func nonNativeFields(p *policy.Policy) (all []Refusal) {
 		}
 	}
 	refuse(len(p.After)+len(p.Before) > 0, "order", "kube-apiserver runs mutating policies in an order of its own")
-	refuse(p.DefaultParams != nil, "defaultParams", "kube-apiserver has params that are stored, and no others")
+	refuse(p.DefaultParams != nil, "defaultParams", "kube-apiserver supports only params that are stored objects")
 	refuse(p.Passes() != policy.DefaultPasses, "maxPasses", "kube-apiserver runs mutations twice at most")
 	refuse(p.ChecksMutations(), "mutationValidationPolicy",
-		"kube-apiserver looks at no mutation again once it is made; it stays with celgate serve")
+		"kube-apiserver does not check a mutation again after it is made; it stays with celgate serve")
 	for i, x := range p.Validations {
 		at = fmt.Sprintf("spec.validations[%d].", i)
-		refuse(!x.Scope.IsZero(), "scope", "kube-apiserver has no scopes")
-		refuse(x.Reason == metav1.StatusReasonUnauthorized, "reason", "kube-apiserver does not let policies say Unauthorized")
+		refuse(!x.Scope.IsZero(), "scope", "kube-apiserver does not support scopes")
+		refuse(x.Reason == metav1.StatusReasonUnauthorized, "reason", "kube-apiserver does not support the reason Unauthorized")
 		refuse(x.Code != 0, "code", "kube-apiserver has the code of the reason")
 	}
 	for i, m := range p.Mutations {
 		at = fmt.Sprintf("spec.mutations[%d].", i)
-		refuse(m.PatchType == policy.JSONMergePatch, "patchType", "kube-apiserver has no JSON merge patches")
-		const text = "kube-apiserver says of a mutation only what its error is"
+		refuse(m.PatchType == policy.JSONMergePatch, "patchType", "kube-apiserver does not support JSON merge patches")
+		const text = "kube-apiserver reports only the errors of a mutation"
 		refuse(m.Message != "", "message", text)
 		refuse(!m.MessageExpr.IsZero(), "messageExpression", text)
 		refuse(m.Reason != "", "reason", "kube-apiserver has one reason for errors of mutations")
@@ -204,7 +205,7 @@ func nonNativeFields(p *policy.Policy) (all []Refusal) {
 	return all
 }
 
-// Binding returns the native bindings that do what a binding of the set does, of which object is the manifest: one for
+// Binding returns the native bindings that are equivalent to a binding of the set, whose manifest is object: one for
 // each native policy of the policies that it binds. Their names are that of the binding, see [BindingName], with the
 // ending of the policy's. With refusals there are none.
 func (l *Lowering) Binding(object map[string]any, b *policy.Binding) ([]map[string]any, []Refusal) {
@@ -217,12 +218,12 @@ func (l *Lowering) Binding(object map[string]any, b *policy.Binding) ([]map[stri
 	spec = maps.Clone(spec)
 	refusals := matchOfBinding(spec, b, l.types)
 	if b.Visibility != (policy.Visibility{}) {
-		refusals = append(refusals, Refusal{"spec.visibility", "kube-apiserver tells the client what every violation is, " +
-			"and of what is audited nothing"})
+		refusals = append(refusals, Refusal{"spec.visibility", "kube-apiserver reports every violation to the client, " +
+			"and audited violations never"})
 	}
 	if r := b.ParamRef; r != nil && r.NotFoundAction == policy.NotFoundDefault {
 		refusals = append(refusals, Refusal{"spec.paramRef.parameterNotFoundAction",
-			"kube-apiserver has Allow and Deny, and no params that are not stored"})
+			"kube-apiserver supports only Allow and Deny, and only params that are stored objects"})
 	}
 	for i, ref := range b.PolicyRefs() {
 		field, name := b.PolicyPath(i).String(), nativeName(b)
@@ -252,27 +253,27 @@ func (l *Lowering) Binding(object map[string]any, b *policy.Binding) ([]map[stri
 // maxName is the longest name of an object.
 const maxName = 253
 
-// BindingName is the name of the native binding of one of several policies of a binding.
+// BindingName returns the name of the native binding for one of several policies of a binding.
 func BindingName(b *policy.Binding, of policy.Ref) string { return nativeName(b) + "-" + of.Name }
 
-// nativeName is the name of the native form of a binding: NAMESPACE.NAME of one of a namespace. No namespace has a dot
-// in its name.
+// nativeName returns the name of the native form of a binding: NAMESPACE.NAME for a namespaced one. The name of a
+// namespace does not contain a dot.
 func nativeName(b *policy.Binding) string { return strings.Replace(b.Name, "/", ".", 1) }
 
-// A made binding is for one native policy.
+// A made is a native binding of one native policy.
 type made struct {
 	kind   policy.Kind
-	ending string // of its name, and of that of the policy
+	ending string // of the names of binding and policy
 	spec   map[string]any
 }
 
-// bindingOf returns the bindings of one policy, given the spec of the binding with native match resources, and as it
-// was written. A refusal without a field is about the policy.
+// bindingOf returns the bindings of one policy. spec has native match resources, and written is the spec as written. A
+// refusal without a field concerns the policy.
 func (l *Lowering) bindingOf(spec, written map[string]any, b *policy.Binding, ref policy.Ref) ([]made, []Refusal) {
 	p := l.set.Policy(ref)
 	if p == nil {
 		return nil, []Refusal{{"", fmt.Sprintf(
-			"the %s is not among the given files, and what it does decides what its binding becomes", ref)}}
+			"the %s is not among the files, but its binding cannot be lowered without it", ref)}}
 	}
 	spec = without(spec, "policies", "enforcement")
 	if p.ParamKind == nil && len(b.Policies) > 0 {
@@ -303,7 +304,7 @@ func (l *Lowering) bindingOf(spec, written map[string]any, b *policy.Binding, re
 	if p.Kind != policy.Admission {
 		if b.Enforcement != nil {
 			return nil, []Refusal{{"spec.enforcement",
-				"kube-apiserver does with all validations and errors of the " + ref.String() + " what validationActions say"}}
+				"kube-apiserver applies validationActions to all validations and errors of the " + ref.String()}}
 		}
 		return append(all, made{policy.Validating, "", spec}), nil
 	}
@@ -330,14 +331,14 @@ func (l *Lowering) templateSpec(spec, written map[string]any, b *policy.Binding,
 		given = map[string]any{}
 	}
 	about.MatchResources, _ = at.matchOf(given, "matchResources", b.MatchResources)
-	matchOfBinding(given, &about, l.types) // what is refused, is of the binding as it is, too
+	matchOfBinding(given, &about, l.types) // refusals here equal those of the binding without templates
 	if given["matchResources"] == nil {
 		return without(spec, "matchResources")
 	}
 	return setMember(spec, "matchResources", given["matchResources"])
 }
 
-// spec returns the native spec of a use, given that of the binding with all of its actions.
+// spec returns the native spec of a use, from that of the binding with all of its actions.
 func (u use) spec(of map[string]any, b *policy.Binding) map[string]any {
 	of = without(of)
 	if name, _ := of["policyName"].(string); u.ending != "" {
@@ -366,7 +367,7 @@ func rename(object map[string]any, name string) map[string]any {
 	return tree.Object(object).WithMetadata(metadata)
 }
 
-// withSpec returns an object as one of a native kind with another spec.
+// withSpec returns an object of a native kind with another spec.
 func withSpec(object map[string]any, kind string, spec map[string]any) map[string]any {
 	out := without(object, "status")
 	out["apiVersion"], out["kind"], out["spec"] = native, kind, spec
@@ -381,8 +382,8 @@ func without(members map[string]any, names ...string) map[string]any {
 	return out
 }
 
-// withoutDelete takes DELETE from the resource rules of match resources, and rules for nothing else. Matches says
-// whether rules are left, if there were any.
+// withoutDelete removes DELETE from the resource rules of match resources, and rules for DELETE only. matches is false
+// if no rules are left.
 func withoutDelete(resources any) (out any, matches bool) {
 	members, _ := resources.(map[string]any)
 	rules, _ := members["resourceRules"].([]any)

@@ -15,16 +15,16 @@ import (
 // nameLabel is the label of a Namespace that holds its name.
 const nameLabel = "kubernetes.io/metadata.name"
 
-// conditionPrefix begins the names of match conditions that are made of fields.
+// conditionPrefix is the prefix of the names of match conditions that replace fields.
 const conditionPrefix = policy.OwnGroup + "/"
 
-// A matching makes match resources of the dialect native ones.
+// A matching lowers match resources of the dialect.
 type matching struct {
 	*policy.MatchResources
 	path       string // of the match resources
 	types      *schema.Registry
-	conditions []any    // match conditions that say the rest
-	from       []string // the fields that they are made of
+	conditions []any    // match conditions in place of fields
+	from       []string // the fields that they replace
 	refusals   []Refusal
 }
 
@@ -32,13 +32,13 @@ func (l *matching) refuse(field, reason string) {
 	l.refusals = append(l.refusals, Refusal{l.path + "." + field, reason})
 }
 
-// condition adds a match condition that says what a field does.
+// condition adds a match condition that replaces a field.
 func (l *matching) condition(field, expression string) {
 	l.conditions = append(l.conditions, map[string]any{"name": conditionPrefix + field, "expression": expression})
 	l.from = append(l.from, field)
 }
 
-// resources returns the native form of match resources, as far as it has no refusals.
+// resources returns the native form of match resources, except for refused parts.
 func (l *matching) resources(in any) any {
 	members, _ := in.(map[string]any)
 	if l.MatchResources == nil || members == nil {
@@ -60,8 +60,8 @@ func (l *matching) resources(in any) any {
 	return out
 }
 
-// namespaces makes names of namespaces a selector by their label, and patterns a match condition. A selector takes
-// objects without a namespace, too, so that namespaces also needs a scope.
+// namespaces turns names of namespaces into a selector by their label, and patterns into a match condition. A selector
+// also matches cluster-scoped objects, so that namespaces also needs a scope.
 func (l *matching) namespaces(out map[string]any) {
 	if len(l.Namespaces) > 0 {
 		l.confineToNamespaced(out)
@@ -81,7 +81,7 @@ func (l *matching) namespaces(out map[string]any) {
 	}
 }
 
-// selectNames adds to the namespace selector that a namespace has one of some names, or none of them.
+// selectNames adds a requirement to the namespace selector: one of the given names, or none of them.
 func selectNames(out map[string]any, operator string, names []string) {
 	selector, _ := out["namespaceSelector"].(map[string]any)
 	selector = maps.Clone(selector)
@@ -98,8 +98,7 @@ func selectNames(out map[string]any, operator string, names []string) {
 	out["namespaceSelector"] = selector
 }
 
-// confineToNamespaced leaves of the rules what is for objects with a namespace. Without rules there is one for all of
-// these.
+// confineToNamespaced restricts the rules to namespaced objects. Without rules it adds one for all of these.
 func (l *matching) confineToNamespaced(out map[string]any) {
 	rules, _ := out["resourceRules"].([]any)
 	if len(rules) == 0 {
@@ -115,12 +114,12 @@ func (l *matching) confineToNamespaced(out map[string]any) {
 		}
 	}
 	if len(left) == 0 {
-		l.refuse("namespaces", "no rule is for objects with a namespace: there is nothing to enforce")
+		l.refuse("namespaces", "none of the rules matches namespaced objects: there is nothing to enforce")
 	}
 	out["resourceRules"] = left
 }
 
-// kinds makes kinds the resources that the registry has for them.
+// kinds turns kinds into their resources in the registry.
 func (l *matching) kinds(field string, rules []policy.Rule, in any) []any {
 	items, _ := in.([]any)
 	var out []any
@@ -131,7 +130,7 @@ func (l *matching) kinds(field string, rules []policy.Rule, in any) []any {
 		}
 		at := fmt.Sprintf("%s[%d].kinds", field, i)
 		if slices.Contains(rule.APIGroups, "*") {
-			l.refuse(at, "kube-apiserver has resources, and which those of a kind are in every group is not known")
+			l.refuse(at, "kube-apiserver matches resources, and the resources of a kind in all groups are not known")
 			continue
 		}
 		item, _ := items[i].(map[string]any)
@@ -146,7 +145,7 @@ func (l *matching) kinds(field string, rules []policy.Rule, in any) []any {
 			if !slices.ContainsFunc(rule.APIGroups, func(group string) bool {
 				return len(l.resourcesOf(group, policy.Rule{APIVersions: rule.APIVersions, Kinds: []string{kind}})) > 0
 			}) {
-				l.refuse(at, "no kind "+kind+" is known in "+strings.Join(rule.APIGroups, ", ")+" "+
+				l.refuse(at, kind+" is not a kind in "+strings.Join(rule.APIGroups, ", ")+" "+
 					strings.Join(rule.APIVersions, ", "))
 			}
 		}
@@ -154,7 +153,7 @@ func (l *matching) kinds(field string, rules []policy.Rule, in any) []any {
 	return out
 }
 
-// resourcesOf are the names of the resources of a group with the kinds of a rule.
+// resourcesOf returns the names of the resources of a group with the kinds of a rule.
 func (l *matching) resourcesOf(group string, rule policy.Rule) (names []any) {
 	for _, r := range l.types.Resources() {
 		if r.Group == group && slices.Contains(rule.Kinds, r.Kind) && !slices.Contains(names, any(r.Resource)) &&
@@ -215,13 +214,13 @@ func negate(not, expression string) string {
 	return not + "(" + expression + ")"
 }
 
-// quote is a text as CEL writes it.
+// quote quotes a text for CEL.
 func quote(text string) string { return strconv.Quote(text) }
 
-// maxConditions is how many match conditions a native policy may have.
+// maxConditions is the largest number of match conditions in a native policy.
 const maxConditions = 64
 
-// matchOfPolicy makes the match constraints of a spec native, with match conditions for what these cannot say.
+// matchOfPolicy lowers the match constraints of a spec, with match conditions for the parts that they cannot express.
 func matchOfPolicy(spec map[string]any, p *policy.Policy, types *schema.Registry) []Refusal {
 	l := matching{MatchResources: p.MatchConstraints, path: "spec.matchConstraints", types: types}
 	spec["matchConstraints"] = l.resources(spec["matchConstraints"])
@@ -235,14 +234,14 @@ func matchOfPolicy(spec map[string]any, p *policy.Policy, types *schema.Registry
 	for i, c := range p.MatchConditions {
 		if slices.ContainsFunc(l.from, func(field string) bool { return conditionPrefix+field == c.Name }) {
 			l.refusals = append(l.refusals, Refusal{fmt.Sprintf("spec.matchConditions[%d].name", i),
-				"a match condition of this name is made of a field"})
+				"a match condition of this name is generated from a field"})
 		}
 	}
 	spec["matchConditions"] = append(l.conditions, given...)
 	return l.refusals
 }
 
-// matchOfBinding makes the match resources of a spec native.
+// matchOfBinding lowers the match resources of a spec.
 func matchOfBinding(spec map[string]any, b *policy.Binding, types *schema.Registry) []Refusal {
 	scope := b.Scope()
 	if scope == nil {

@@ -13,12 +13,12 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// ownMembers are the members of a mutation that native ones do not have: what they ask for is refused, is what native
-// ones do anyway, or is part of the expression.
+// ownMembers are the members of a mutation that native ones do not have: their values are refused, are what native
+// mutations do anyway, or become part of the expression.
 var ownMembers = []string{"name", "reinvocationPolicy", "validation", "scope", "forEach", "condition"}
 
-// nativeMutations returns the mutations of a native policy that do what those of a policy do: of one with forEach one
-// for each item.
+// nativeMutations returns native mutations that are equivalent to those of a policy; one with forEach becomes one for
+// each item.
 func nativeMutations(list any, p *policy.Policy, types *schema.Registry) (all []any, refusals []Refusal) {
 	items, _ := list.([]any)
 	for i := range p.Mutations {
@@ -43,13 +43,13 @@ func nativeMutations(list any, p *policy.Policy, types *schema.Registry) (all []
 	return all, refusals
 }
 
-// A mutation is one of the dialect that is made native.
+// A mutation is a mutation of the dialect that is being lowered.
 type mutation struct {
 	*policy.Mutation
 	policy   *policy.Policy
 	types    *schema.Registry
 	path     string   // of its members
-	item     ast.Expr // of forEach; nil: the mutation has none
+	item     ast.Expr // of forEach; nil without it
 	refusals []Refusal
 }
 
@@ -63,7 +63,7 @@ func (m *mutation) refuse(field, format string, args ...any) {
 	m.refusals = append(m.refusals, Refusal{m.path + field, fmt.Sprintf(format, args...)})
 }
 
-// expressionField is the field of the expression.
+// expressionField returns the field of the expression.
 func (m *mutation) expressionField() string {
 	if m.PatchType == policy.JSONPatch {
 		return "jsonPatch.expression"
@@ -71,10 +71,15 @@ func (m *mutation) expressionField() string {
 	return "applyConfiguration.expression"
 }
 
-// natives are the native forms of the mutation. Without some there is a refusal.
+// natives returns the native forms of the mutation; none if it was refused.
 func (m *mutation) natives() []patch {
 	if m.PatchType == policy.JSONMergePatch {
-		return nil // refused already
+		return nil // already refused
+	}
+	if m.PatchType == policy.ApplyConfiguration && m.Scope.IsZero() {
+		if m.appliesNatively(); len(m.refusals) > 0 {
+			return nil
+		}
 	}
 	if m.RunsOnce() && m.Condition.IsZero() {
 		if src, changed := m.withoutVerdicts(); changed {
@@ -97,7 +102,7 @@ func (m *mutation) natives() []patch {
 	return all
 }
 
-// items are the items of the list of forEach, if it is written as a list.
+// items returns the items of the list of forEach, which must be a literal.
 func (m *mutation) items() []ast.Expr {
 	const field = "forEach"
 	list, err := parse(m.ForEach.Expr.Code())
@@ -106,22 +111,22 @@ func (m *mutation) items() []ast.Expr {
 		m.refuse(field, "%v", err)
 		return nil
 	case list.Kind() != ast.ListKind || len(list.AsList().OptionalIndices()) > 0:
-		m.refuse(field, "kube-apiserver makes a mutation once, and which items there are is known with each request only")
+		m.refuse(field, "kube-apiserver makes a mutation once, but the items are known only at each request")
 		return nil
 	case m.policy.FailurePolicy == policy.Ignore && list.AsList().Size() > 1:
-		m.refuse(field, "with failurePolicy Ignore kube-apiserver keeps what the items before one that fails have changed")
+		m.refuse(field, "with failurePolicy Ignore kube-apiserver keeps the changes of the items before the one that fails")
 		return nil
 	}
 	for name := range identifiers(list) {
 		if name == "object" || name == "variables" {
-			m.refuse(field, "its items name %s, which each of them would see as the one before left it", name)
+			m.refuse(field, "its items read %s, which would have the changes of the items before", name)
 			return nil
 		}
 	}
 	return list.AsList().Elements()
 }
 
-// native is the native form for one item of forEach, which is nil without that; nil if there is none.
+// native returns the native forms for one item of forEach, or nil without forEach; none if it was refused.
 func (m *mutation) native(item ast.Expr) []patch {
 	m.item = item
 	e, condition := m.read(m.Expr), m.read(m.Condition)
@@ -142,7 +147,7 @@ func (m *mutation) native(item ast.Expr) []patch {
 	return []patch{{m.PatchType, src}}
 }
 
-// read is the syntax tree of an expression for the item of forEach; nil, with a refusal, for none.
+// read returns the syntax tree of an expression for the item of forEach; nil after a refusal.
 func (m *mutation) read(x policy.Expr) ast.Expr {
 	if x.IsZero() {
 		return nil
@@ -158,7 +163,7 @@ func (m *mutation) read(x policy.Expr) ast.Expr {
 	return e
 }
 
-// nothing is the patch that changes nothing.
+// nothing returns a patch without effect.
 func (m *mutation) nothing() string {
 	if m.PatchType == policy.JSONPatch {
 		return "[]"
@@ -166,22 +171,22 @@ func (m *mutation) nothing() string {
 	return "Object{}"
 }
 
-// withoutVerdicts is the expression with patches that change nothing in place of null and true.
+// withoutVerdicts returns the expression with patches without effect in place of null and true.
 func (m *mutation) withoutVerdicts() (src string, changed bool) {
 	e, err := parse(m.Expr.Code())
 	if err != nil || !accepts(e) || e.Kind() != ast.CallKind || isSkip(e) {
-		return "", false // what is wrong with it is said elsewhere
+		return "", false // its error is reported elsewhere
 	}
 	src, err = branches(e, m.nothing(), func(e ast.Expr) (string, error) { return text(e), nil })
 	return src, err == nil
 }
 
-// lowerScope is the native form of a mutation with a scope: a JSON patch whose paths begin with those of the values, or
-// where these are items with keys an ApplyConfiguration.
+// lowerScope returns the native form of a mutation with a scope: a JSON patch whose paths begin with those of the
+// values, or an ApplyConfiguration if the values are items with keys.
 func (m *mutation) lowerScope() []patch {
 	kinds := typed.KindsOf(m.types, m.policy.MatchConstraints)
 	if m.matchesUnknown() || slices.ContainsFunc(kinds, func(k typed.Kind) bool { return k.Type == nil }) {
-		m.refuse("scope", "a native policy goes by lists, maps and members, and those of the matched kinds are not all known")
+		m.refuse("scope", "a native policy needs the schemas of all matched kinds, and not all are known")
 		return nil
 	}
 	src, err := m.operationsOfAll(kinds)
@@ -199,7 +204,7 @@ func (m *mutation) lowerScope() []patch {
 	return nil
 }
 
-// matchesUnknown reports that the policy may match kinds of which nothing is known.
+// matchesUnknown reports whether the policy may match kinds whose schemas are not known.
 func (m *mutation) matchesUnknown() bool {
 	known := func(rule policy.Rule, group, resource string) bool {
 		name, sub, _ := strings.Cut(resource, "/")
@@ -214,7 +219,7 @@ func (m *mutation) matchesUnknown() bool {
 		}
 		for _, group := range rule.APIGroups {
 			if len(rule.Kinds) > 0 {
-				continue // which are known, or refused
+				continue // known, or refused
 			}
 			unknown := func(resource string) bool { return !known(rule, group, resource) }
 			if slices.ContainsFunc(rule.Resources, unknown) {

@@ -96,21 +96,21 @@ func TestMutations(t *testing.T) {
 func TestMutationsRefused(t *testing.T) {
 	const expression = ".applyConfiguration.expression"
 	for name, c := range map[string]struct{ mutation, field, reason string }{
-		"atomic":        {apply("spec.containers[*]", `Item{args: ["x"]}`), expression, "objects.replace(…) says"},
+		"atomic":        {apply("spec.containers[*]", `Item{args: ["x"]}`), expression, "write objects.replace(…)"},
 		"duplicates":    {apply("spec.containers[*].env[*]", `Item{valueFrom: variables.x}`), expression, "valueFrom"},
 		"computed":      {apply("spec.tolerations[*]", `variables.x`), expression, "not written as an Item{…}"},
-		"denial":        {apply("spec.containers[*]", `item.tty ? false : null`), expression, "takes no verdict"},
+		"denial":        {apply("spec.containers[*]", `item.tty ? false : null`), expression, "does not accept a verdict"},
 		"removed item":  {apply("spec.containers[*]", `Item{env: [objects.remove(Item.env{name: "x"})]}`), expression, "env"},
 		"test":          {jsonPatch("spec.containers[*]", `[JSONPatch{op: "test", path: "/a", value: 1}]`), ".jsonPatch.expression", "op test"},
 		"value itself":  {jsonPatch("spec.containers[*]", `[JSONPatch{op: "remove", path: ""}]`), ".jsonPatch.expression", "begin with a /"},
 		"unknown path":  {jsonPatch("spec.containers[*]", `[JSONPatch{op: "remove", path: variables.x}]`), ".jsonPatch.expression", "begin with a /"},
-		"from nowhere":  {jsonPatch("spec.containers[*]", `variables.x`), ".jsonPatch.expression", "not written"},
+		"from nowhere":  {jsonPatch("spec.containers[*]", `variables.x`), ".jsonPatch.expression", "not literals"},
 		"no such path":  {apply("spec.replicas", `objects.unset()`), ".scope", "no matched kind has spec.replicas"},
-		"items unknown": {"forEach: {name: x, expression: params.list}\n" + apply("spec.containers[*]", `Item{tty: x}`), ".forEach", "with each request only"},
+		"items unknown": {"forEach: {name: x, expression: params.list}\n" + apply("spec.containers[*]", `Item{tty: x}`), ".forEach", "only at each request"},
 		"items change": {"forEach: {name: x, expression: '[object.metadata.name, \"b\"]'}\n" + apply("spec.containers[*]", `Item{workingDir: x}`),
-			".forEach", "as the one before left it"},
-		"merge patch":   {"scope: spec.containers[*]\npatchType: JSONMergePatch\njsonMergePatch: {expression: '{\"a\": null}'}", ".patchType", "no JSON merge patches"},
-		"message":       {"message: m\n" + apply("spec.containers[*]", `Item{tty: true}`), ".message", "only what its error is"},
+			".forEach", "the changes of the items before"},
+		"merge patch":   {"scope: spec.containers[*]\npatchType: JSONMergePatch\njsonMergePatch: {expression: '{\"a\": null}'}", ".patchType", "does not support JSON merge patches"},
+		"message":       {"message: m\n" + apply("spec.containers[*]", `Item{tty: true}`), ".message", "reports only the errors"},
 		"several paths": {apply("kubernetes.allContainers", `Item{env: [Item.env{name: "x", value: object.metadata.name}]}`), expression, "env"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -120,11 +120,40 @@ func TestMutationsRefused(t *testing.T) {
 			}
 		})
 	}
+	whole := func(expression string) string {
+		return strings.TrimPrefix(apply("", expression), "scope: \n")
+	}
+	for expression, reason := range map[string]string{
+		`Object{spec: Object.spec{initContainers: [Object.spec.initContainers{name: "a"}] + object.spec.initContainers}}`:         "object.spec.initContainers, which may contain",
+		`Object{spec: Object.spec{containers: object.spec.containers.map(c, Object.spec.containers{name: c.name, env: c.env})}}`:  "c.env, which may contain",
+		`Object{spec: Object.spec{containers: object.spec.containers.map(c, Object.spec.containers{name: c.name, args: ["a"]})}}`: "has args, which merges as one value",
+		`Object{spec: variables.spec}`:                                      "variables.spec, which may contain",
+		`Object{metadata: Object.metadata{labels: {"a": objects.unset()}}}`: "objects.unset",
+		`Object{metadata: Object.metadata{labels: variables.labels}, spec: Object.spec{?hostname: object.spec.?nodeName,
+			containers: object.spec.containers.filter(c, c.tty).map(c, Object.spec.containers{name: c.name, image: c.image})}}`: "",
+	} {
+		_, refusals := mutating(t, ofPods, "Fail", whole(expression))
+		if reason == "" && len(refusals) > 0 ||
+			reason != "" && (len(refusals) != 1 || !strings.Contains(refusals[0].Reason, reason)) {
+			t.Errorf("%s: %v", expression, refusals)
+		}
+	}
+	for expression, reason := range map[string]string{
+		`Object{metadata: Object.metadata{labels: {"a": "b"}}}`: "",
+		`Object{spec: Object.spec{size: 3}}`:                    "has spec, and whether it merges",
+	} {
+		if _, refusals := mutating(t, ofAll, "Fail", whole(expression)); (len(refusals) > 0) != (reason != "") ||
+			reason != "" && !strings.Contains(refusals[0].Reason, reason) {
+			t.Errorf("%s: %v", expression, refusals)
+		}
+	}
 	if _, refusals := mutating(t, ofAll, "Fail", apply("spec.containers[*]", `Item{tty: true}`)); len(refusals) != 1 {
 		t.Errorf("all kinds: %v", refusals)
 	}
 	for mutation, field := range map[string]string{
 		apply("spec.containers[*].env[*]", `Item{value: item.x}`):                                         expression,
+		jsonPatch("spec.containers[*]", `[JSONPatch{op: "add", path: "/tty", value: item.x}]`):            ".jsonPatch.expression",
+		jsonPatch("spec.containers[*]", `[JSONPatch{op: "copy", from: "/name", path: "/image"}]`):         ".jsonPatch.expression",
 		"forEach: {name: x, expression: '[true, false]'}\n" + apply("spec.containers[*]", `Item{tty: x}`): ".forEach",
 	} {
 		_, refusals := mutating(t, ofPods, "Ignore", mutation)
@@ -132,7 +161,13 @@ func TestMutationsRefused(t *testing.T) {
 			t.Errorf("%s: %v", mutation, refusals)
 		}
 	}
-	if _, refusals := mutating(t, ofPods, "Ignore", apply("spec.containers[*]", `Item{tty: true, workingDir: "/" + item.name}`)); len(refusals) > 0 {
-		t.Error(refusals)
+	for _, mutation := range []string{
+		apply("spec.containers[*]", `Item{tty: true, workingDir: "/" + item.name}`),
+		jsonPatch("spec.containers[*]", `[JSONPatch{op: "add", path: "/tty", value: true}, JSONPatch{op: "remove", path: "/env"},
+			JSONPatch{op: "replace", path: "/ports/0/name", value: "p" + string(key)}]`),
+	} {
+		if _, refusals := mutating(t, ofPods, "Ignore", mutation); len(refusals) > 0 {
+			t.Errorf("%s: %v", mutation, refusals)
+		}
 	}
 }

@@ -9,13 +9,14 @@ import (
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 
+	"github.com/celgate/celgate/internal/effects"
 	"github.com/celgate/celgate/internal/locals"
 	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/typed"
 	"github.com/celgate/celgate/policy"
 )
 
-// lowerKinds makes the native text for one path of a scope. It has to be the same for all kinds that have the path; ""
+// lowerKinds returns the native text for one path of a scope. It must be the same for all kinds that have the path; ""
 // if none has it.
 func (m *mutation) lowerKinds(path int, kinds []typed.Kind, native func(*way, []hop) (string, error)) (string, error) {
 	var found string
@@ -40,13 +41,13 @@ func (m *mutation) lowerKinds(path int, kinds []typed.Kind, native func(*way, []
 	return found, nil
 }
 
-// operationsOfAll is the JSON patch that does what a mutation with a scope does to objects of some kinds.
+// operationsOfAll returns the JSON patch that has the effect of a mutation with a scope on objects of some kinds.
 func (m *mutation) operationsOfAll(kinds []typed.Kind) (string, error) {
 	var all []string
 	for i := range m.ParsedScope().Paths {
 		src, err := m.lowerKinds(i, kinds, func(w *way, hops []hop) (string, error) {
 			src, err := w.operations(hops, "object")
-			if w.unsets { // what is behind goes first, so that indexes stay
+			if w.unsets { // from the end, so that indices stay valid
 				src += ".reverse()"
 			}
 			return src, err
@@ -64,7 +65,7 @@ func (m *mutation) operationsOfAll(kinds []typed.Kind) (string, error) {
 	return strings.Join(all, " + "), nil
 }
 
-// operations is the patch of the values that hops lead to from a value.
+// operations returns the patch of the values that hops lead to from a value.
 func (w *way) operations(hops []hop, from string) (string, error) {
 	src, n := from, 0
 	for ; n < len(hops) && hops[n].Member != ""; n++ {
@@ -107,7 +108,7 @@ func (w *way) operations(hops []hop, from string) (string, error) {
 	return src + ".transformList(" + strings.Join(append(args, ops), ", ") + ").flatten()", nil
 }
 
-// operationsOfValue is the patch of one value of the scope, which a hop has led to, and what must be true of it.
+// operationsOfValue returns the patch of one value of the scope, at the end of a hop, and its condition.
 func (w *way) operationsOfValue(t *shape.Type, last hop) (ops, condition string, err error) {
 	ops, err = branches(w.resolve(w.Expr), "[]", func(e ast.Expr) (string, error) {
 		if w.PatchType == policy.JSONPatch {
@@ -132,9 +133,9 @@ func (w *way) operationsOfValue(t *shape.Type, last hop) (ops, condition string,
 	return ops, w.condition(), err
 }
 
-// unknown says what of the expression has no native form.
+// unknown is the error for a part of the expression without a native form.
 func (w *way) unknown(format string, args ...any) error {
-	return &unsayable{w.expressionField(), "what it makes " + fmt.Sprintf(format, args...)}
+	return &unsayable{w.expressionField(), "its result " + fmt.Sprintf(format, args...)}
 }
 
 func operation(op string, pointer joined, value string) string {
@@ -145,7 +146,7 @@ func operation(op string, pointer joined, value string) string {
 	return src + "}"
 }
 
-// prefixPaths is a JSON patch whose paths begin with that of the value.
+// prefixPaths returns a JSON patch whose paths begin with that of the value.
 func (w *way) prefixPaths(e ast.Expr) (string, error) {
 	var err error
 	found := 0
@@ -155,13 +156,16 @@ func (w *way) prefixPaths(e ast.Expr) (string, error) {
 		}
 		found++
 		fields := e.AsStruct().Fields()
+		if wrong := w.decodable(fields); wrong != nil {
+			err = wrong
+		}
 		for i, f := range fields {
 			member := f.AsStructField()
 			switch text, known := constant(member.Value()); {
 			case member.Name() == "op" && !known:
-				err = w.unknown("has an op that is known with each value only")
+				err = w.unknown("has an op that is not constant")
 			case member.Name() == "op" && text == "test":
-				err = w.unknown("has the op test: kube-apiserver leaves the whole patch where it fails, and not one value")
+				err = w.unknown("has the op test: if it fails, kube-apiserver drops the whole patch, not only one value")
 			case member.Name() == "path" || member.Name() == "from":
 				made, wrong := w.extendPath(member.Value())
 				if wrong != nil {
@@ -173,12 +177,55 @@ func (w *way) prefixPaths(e ast.Expr) (string, error) {
 		}
 	}))
 	if err == nil && found == 0 && !(e.Kind() == ast.ListKind && e.AsList().Size() == 0) {
-		err = w.unknown("has operations that are not written in it")
+		err = w.unknown("has operations that are not literals")
 	}
 	return text(e), err
 }
 
-// extendPath is the path of a JSON patch below the value.
+// decodable refuses an operation that may turn the object into one that its kind cannot decode.
+func (w *way) decodable(fields []ast.EntryExpr) error {
+	if w.policy.FailurePolicy != policy.Ignore {
+		return nil
+	}
+	given := map[string]ast.Expr{}
+	for _, f := range fields {
+		given[f.AsStructField().Name()] = f.AsStructField().Value()
+	}
+	text := func(name string) string {
+		if given[name] == nil {
+			return ""
+		}
+		s, _ := constant(given[name])
+		return s
+	}
+	op, path := text("op"), text("path")
+	if op == "remove" {
+		return nil
+	}
+	if path != "" && (op == "add" || op == "replace") && given["value"] != nil {
+		steps := strings.Split(strings.TrimPrefix(path, "/"), "/")
+		at := w.typ
+		for _, step := range steps {
+			step = strings.NewReplacer("~1", "/", "~0", "~").Replace(step)
+			if at != nil && at.Kind == shape.List {
+				step = effects.Item
+			}
+			at = typed.Locate(at, []string{step}).Type
+		}
+		if at != nil && w.certain(given["value"], at) {
+			return nil
+		}
+	}
+	return w.undecodable("a value")
+}
+
+// undecodable is the error for a value whose type may not be that of its place.
+func (w *way) undecodable(what string) error {
+	return w.unknown("has %s whose type is not known before evaluation: even with failurePolicy Ignore kube-apiserver denies "+
+		"an object that it cannot decode", what)
+}
+
+// extendPath returns the path of a JSON patch below the value.
 func (w *way) extendPath(path ast.Expr) (ast.Expr, error) {
 	first := path
 	for function(first) == operators.Add {
@@ -197,7 +244,7 @@ func (w *way) extendPath(path ast.Expr) (ast.Expr, error) {
 	return path, nil
 }
 
-// members is the patch that merges a literal into a value that is there.
+// members returns the patch that merges a literal into an existing value.
 func (w *way) members(e ast.Expr, t *shape.Type, value string, at joined) (string, error) {
 	var parts, ops []string
 	flush := func() {
@@ -235,13 +282,13 @@ func (w *way) members(e ast.Expr, t *shape.Type, value string, at joined) (strin
 
 // An entry is a member of a literal.
 type entry struct {
-	name     string   // empty: it is computed
+	name     string   // empty: computed
 	key      ast.Expr // of a map; nil: name
 	value    ast.Expr
 	optional bool
 }
 
-// entries are the members of a literal of a struct or a map.
+// entries returns the members of a literal of a struct or a map.
 func (w *way) entries(e ast.Expr) (all []entry, err error) {
 	switch e.Kind() {
 	case ast.StructKind:
@@ -261,14 +308,14 @@ func (w *way) entries(e ast.Expr) (all []entry, err error) {
 	return all, nil
 }
 
-// one is the patch of one member of a literal: an operation that is always made, or a list of operations.
+// one returns the patch of one member of a literal: an operation that always applies, or a list of operations.
 func (w *way) one(x entry, in *shape.Type, value string, at joined) (src string, always bool, err error) {
 	t, atomic := in.Elem, in.Kind == shape.Map && merges(in.Elem)
 	h := hop{in: in}
 	if h.Member = x.name; in.Kind == shape.Struct {
 		f := in.Field(x.name)
 		if f == nil {
-			return "", false, w.unknown("has the member %s, of which not everything is known", x.name)
+			return "", false, w.unknown("has the member %s, which is not fully known", x.name)
 		}
 		t, atomic = f.Type, f.Atomic || merges(f.Type)
 	}
@@ -294,8 +341,8 @@ func (w *way) one(x entry, in *shape.Type, value string, at joined) (src string,
 	isLiteral := x.value.Kind() == ast.StructKind || x.value.Kind() == ast.MapKind
 	switch {
 	case t.Kind == shape.List || atomic:
-		return "", false, w.unknown("has %s, which is a list or merges as one value: objects.replace(…) says that it takes "+
-			"the place of what is there", describe(x))
+		return "", false, w.unknown("has %s, which is a list or merges as one value: write objects.replace(…) to replace "+
+			"the old value", describe(x))
 	case (t.Kind == shape.Struct || t.Kind == shape.Map) && (!isLiteral || x.optional):
 		return "", false, w.unknown("has %s, which is merged and not written as a literal", describe(x))
 	case isLiteral:
@@ -306,8 +353,7 @@ func (w *way) one(x entry, in *shape.Type, value string, at joined) (src string,
 		whole, err := w.replacement(x.value, t)
 		return there + ".orValue(null) != null ? " + group(inner) + " : [" + operation("add", at, whole) + "]", false, err
 	case !w.certain(x.value, t):
-		return "", false, w.unknown("has %s of a type that is known with each value only: with failurePolicy Ignore "+
-			"kube-apiserver denies what it cannot decode, all the same", describe(x))
+		return "", false, w.undecodable(describe(x))
 	case x.optional:
 		v := w.fresh("of")
 		return operand(x.value) + ".optMap(" + v + ", [" + operation("add", at, v) + "]).orValue([])", false, nil
@@ -322,7 +368,7 @@ func describe(x entry) string {
 	return text(x.key)
 }
 
-// replacement is the text of a value that takes the place of what is there, or of nothing: what it takes away is left
+// replacement returns the text of a value that replaces the existing one, or is new: members that it removes are left
 // out.
 func (w *way) replacement(e ast.Expr, t *shape.Type) (string, error) {
 	var err error
@@ -349,13 +395,12 @@ func (w *way) replacement(e ast.Expr, t *shape.Type) (string, error) {
 		}
 	}))
 	if err == nil && !w.certain(e, t) {
-		err = w.unknown("has a value of a type that is known with each value only: with failurePolicy Ignore " +
-			"kube-apiserver denies what it cannot decode, all the same")
+		err = w.undecodable("a value")
 	}
 	return text(e), err
 }
 
-// certain reports that the value of an expression can be decoded as one of a type, as far as that has to be known.
+// certain reports whether the value of an expression can be decoded as a type, as far as that must be known.
 func (w *way) certain(e ast.Expr, t *shape.Type) bool {
 	if w.policy.FailurePolicy != policy.Ignore {
 		return true
@@ -395,7 +440,7 @@ func (w *way) certain(e ast.Expr, t *shape.Type) bool {
 	return false
 }
 
-// isText reports that an expression is a text, or an error.
+// isText reports whether an expression evaluates to a string, or an error.
 func isText(e ast.Expr) bool {
 	if _, known := constant(e); known || function(e) == "string" {
 		return true

@@ -8,8 +8,8 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// A split is what the validations of a policy become: native policies with one failurePolicy each, of which a binding
-// does the same with all rules. How many that are, depends on the bindings.
+// A split is the native policies for the validations of a policy. Each has one failurePolicy, and a binding has the
+// same actions for all of its rules. Their number depends on the bindings.
 type split struct {
 	*policy.Policy
 	l        *Lowering
@@ -25,9 +25,9 @@ type split struct {
 // A part is one native policy.
 type part struct {
 	failure  policy.FailurePolicy
-	rules    []int // in the order in which they are evaluated
-	guards   []int // those that the rules and audit annotations are behind
-	onlyErrs bool  // of the rules nothing is told but that they fail
+	rules    []int // in the order of evaluation
+	guards   []int // guards in front of the rules and audit annotations
+	onlyErrs bool  // the rules only report that they fail
 	annotate bool  // it has the audit annotations
 }
 
@@ -36,16 +36,16 @@ type use struct {
 	part    *part
 	ending  string // of the names of both
 	actions []policy.Action
-	allow   bool // a param that is missing is nothing
+	allow   bool // a missing param is ignored
 }
 
-// A splitKey says of which policy a split is, and where.
+// A splitKey identifies a split by policy and place.
 type splitKey struct {
 	policy *policy.Policy
 	at     place
 }
 
-// split returns what becomes of the validations of a policy at a place, and is made once.
+// split returns the split of the validations of a policy at a place, computed once.
 func (l *Lowering) split(p *policy.Policy, at place) *split {
 	key := splitKey{p, at}
 	if s := l.splits[key]; s != nil {
@@ -64,10 +64,10 @@ func (l *Lowering) split(p *policy.Policy, at place) *split {
 	if len(bindings) == 0 && l.binds(p) {
 		return s
 	}
-	if len(bindings) == 0 { // what there might be does what most do
+	if len(bindings) == 0 { // assume a typical one
 		if s.Combine == policy.CombineAny {
-			s.refusals = append(s.refusals, Refusal{"spec.combine", "no binding of the policy is among the given files, and " +
-				"what combine means depends on them"})
+			s.refusals = append(s.refusals, Refusal{"spec.combine", "the bindings of the policy are not among the files, but " +
+				"the meaning of combine depends on them"})
 		}
 		bindings = []*policy.Binding{{Kind: policy.Admission, Actions: []policy.Action{policy.Deny}}}
 	}
@@ -90,7 +90,7 @@ func (l *Lowering) split(p *policy.Policy, at place) *split {
 	return s
 }
 
-// judge finds out which rules and match conditions cannot fail.
+// judge finds the rules and match conditions that cannot fail.
 func (s *split) judge() {
 	for i, x := range s.Validations {
 		s.sure[i] = x.Scope.IsZero() && s.l.isSure(s.Policy, s.at, x.Expr)
@@ -100,7 +100,7 @@ func (s *split) judge() {
 	})
 }
 
-// addPart returns the part of the policy that is equal to one of a binding.
+// addPart adds a part for a binding, or returns the equal one.
 func (s *split) addPart(p *part) *part {
 	for _, known := range s.parts {
 		if known.equal(p) {
@@ -116,7 +116,7 @@ func (p *part) equal(q *part) bool {
 		slices.Equal(p.rules, q.rules) && slices.Equal(p.guards, q.guards)
 }
 
-// ending is what the name of a part, and of its bindings, ends in.
+// ending returns the ending of the names of a part and of its bindings.
 func (s *split) ending(p *part) string {
 	if i := slices.Index(s.parts, p); i > 0 {
 		return fmt.Sprintf("%s-%d", s.at.ending, i+1)
@@ -124,7 +124,7 @@ func (s *split) ending(p *part) string {
 	return s.at.ending
 }
 
-// combine refuses combine: Any where it differs from All: where a request may satisfy one binding and fail another.
+// combine refuses combine: Any if it may differ from All: if a request may satisfy one binding and fail another.
 func (s *split) combine(bindings []*policy.Binding) {
 	if s.Combine != policy.CombineAny {
 		return
@@ -132,8 +132,8 @@ func (s *split) combine(bindings []*policy.Binding) {
 	for i, a := range bindings {
 		for _, b := range bindings[:i] {
 			if !areApart(a, b) && (s.ParamKind != nil || levelOf(a) != levelOf(b)) {
-				s.refusals = append(s.refusals, Refusal{"spec.combine", fmt.Sprintf("kube-apiserver asks that all bindings are "+
-					"satisfied, and the bindings %s and %s may be for one request with other params or another level",
+				s.refusals = append(s.refusals, Refusal{"spec.combine", fmt.Sprintf("kube-apiserver requires all bindings to be "+
+					"satisfied, and the bindings %s and %s may match the same request with different params or levels",
 					b.Name, a.Name)})
 				return
 			}
@@ -148,14 +148,14 @@ func levelOf(b *policy.Binding) int {
 	return b.Enforcement.Level
 }
 
-// areApart reports that no request is for both of two bindings, because they are for namespaces of other names.
+// areApart reports whether a request never matches both of two bindings, because they name different namespaces.
 func areApart(a, b *policy.Binding) bool {
 	of, other := namesOf(a), namesOf(b)
 	isShared := func(name string) bool { return slices.Contains(other, name) }
 	return of != nil && other != nil && !slices.ContainsFunc(of, isShared)
 }
 
-// namesOf are the namespaces that a binding is for; nil if these are not known by their names.
+// namesOf returns the namespaces of a binding; nil if it does not list them by name.
 func namesOf(b *policy.Binding) []string {
 	scope := b.Scope()
 	if scope == nil || slices.ContainsFunc(scope.Namespaces, policy.IsPattern) {
@@ -164,13 +164,13 @@ func namesOf(b *policy.Binding) []string {
 	return scope.Namespaces
 }
 
-// A plan is what one binding becomes.
+// A plan is the native form of one binding.
 type plan struct {
 	binding  *policy.Binding
 	uses     []use
-	failing  map[int]int // rules by what tells that they are false, an index of uses
-	erring   map[int]int // rules by what tells that they fail
-	guards   []int       // those that the binding reaches
+	failing  map[int]int // rules, and the use that reports that they are false, an index of uses
+	erring   map[int]int // rules, and the use that reports that they fail
+	guards   []int       // guards that the binding reaches
 	refusals []Refusal
 }
 
@@ -181,7 +181,7 @@ func (m *plan) refuse(field, format string, args ...any) {
 	}
 }
 
-// place puts a rule into the part for what becomes of it, and returns its index among the uses.
+// place adds a rule to the part with the given enforcement, and returns the index of its use.
 func (m *plan) place(rule int, failure policy.FailurePolicy, actions []policy.Action, onlyErrs bool) int {
 	i := slices.IndexFunc(m.uses, func(u use) bool {
 		return u.part.failure == failure && u.part.onlyErrs == onlyErrs && slices.Equal(u.actions, actions)
@@ -194,7 +194,7 @@ func (m *plan) place(rule int, failure policy.FailurePolicy, actions []policy.Ac
 	return i
 }
 
-// weaken returns what a binding does about a rule, where it would do actions about a Pod.
+// weaken returns the actions of a binding for a rule about templates, from those about a Pod.
 func (s *split) weaken(actions []policy.Action) []policy.Action {
 	if s.at.path == "" {
 		return actions
@@ -237,7 +237,7 @@ func (s *split) plan(b *policy.Binding) *plan {
 	return m
 }
 
-// isBehind reports that a rule is evaluated only where a guard is satisfied, both reached by a binding.
+// isBehind reports whether a rule is evaluated only if a guard is satisfied, both reached by a binding.
 func (s *split) isBehind(rule, guard int) bool {
 	return rule != guard && (!s.Validations[rule].Guard || rule > guard)
 }
@@ -246,13 +246,13 @@ func sameActions(a, b []policy.Action) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(a, func(x policy.Action) bool { return !slices.Contains(b, x) })
 }
 
-// onlyDenies reports actions of which a request tells one violation, the first.
+// onlyDenies reports whether actions report only the first violation of a request.
 func onlyDenies(actions []policy.Action) bool {
 	return slices.Equal(actions, []policy.Action{policy.Deny})
 }
 
-// checkPolicy looks at errors that are none of a rule: of match conditions, and of params that are missing. The
-// failurePolicy of each part decides about them, and in the dialect that of the policy.
+// checkPolicy checks errors outside of rules: of match conditions, and missing params. The failurePolicy of each part
+// applies to them; in the dialect that of the policy does.
 func (s *split) checkPolicy(m *plan) {
 	b := m.binding
 	fails := slices.IndexFunc(m.uses, func(u use) bool { return u.part.failure == policy.Fail })
@@ -264,7 +264,7 @@ func (s *split) checkPolicy(m *plan) {
 		unserved := s.ParamKind != nil && !s.l.serves(s.ParamKind)
 		if on := b.ActionsOnMisconfiguration(); !onlyDenies(on) && (missing || unserved) {
 			m.refuse("enforcement.onError",
-				"kube-apiserver denies where a param or its kind is missing, and tells of it in no other way")
+				"kube-apiserver denies if a param or its kind is missing, and does not support another action")
 		}
 		s.matchErrors(m)
 		return
@@ -294,11 +294,11 @@ func (s *split) firstWith(failure policy.FailurePolicy) int {
 	return slices.IndexFunc(s.Validations, func(x policy.Validation) bool { return s.FailurePolicyOf(&x) == failure })
 }
 
-// policyField is the field of a binding that names the policy, whichever it is.
+// policyField is the field of a binding that names its policies.
 const policyField = "policyName"
 
-// matchErrors looks at what is told where a match condition fails: one violation of the binding, and of each part with
-// failurePolicy Fail one. Several denials are told as one.
+// matchErrors checks the reports of a failing match condition: one violation of the binding, and one of each part with
+// failurePolicy Fail. Several denials are reported as one.
 func (s *split) matchErrors(m *plan) {
 	if s.matches {
 		return
@@ -319,13 +319,13 @@ func (s *split) matchErrors(m *plan) {
 		return
 	}
 	if told != 1 {
-		m.refuse("validationActions", "rules of policy %s are enforced in several ways, so that it becomes several "+
-			"policies: where a match condition fails, each of them would tell of it; write conditions that cannot fail", s.Name)
+		m.refuse("validationActions", "rules of policy %s are enforced in several ways, so that it becomes several native "+
+			"policies: if a match condition fails, each of them reports it; write conditions that cannot fail", s.Name)
 	}
 }
 
-// checkGuards refuses guards of which an error would be told more than once: a native rule fails where the guard that
-// it is behind fails.
+// checkGuards refuses guards whose errors would be reported more than once: a native rule fails if a guard in front of
+// it fails.
 func (s *split) checkGuards(m *plan) {
 	for _, g := range m.guards {
 		if s.sure[g] {
@@ -337,9 +337,9 @@ func (s *split) checkGuards(m *plan) {
 			if !tells || !s.isBehind(r, g) || told && at == own && onlyDenies(m.uses[at].actions) {
 				continue
 			}
-			m.refuse("validationActions", "validation %s of policy %s is a guard that may fail, and kube-apiserver would tell "+
-				"of that with each rule behind it: write a guard that cannot fail, or let its failures and theirs be Deny alone "+
-				"or ignored",
+			m.refuse("validationActions", "validation %s of policy %s is a guard that may fail, and kube-apiserver would report "+
+				"that for each rule behind it: write a guard that cannot fail, or let its errors and theirs be ignored or have "+
+				"only the action Deny",
 				s.nameOf(g), s.Name)
 			return
 		}
@@ -353,8 +353,8 @@ func (s *split) nameOf(rule int) string {
 	return fmt.Sprint(rule)
 }
 
-// annotate finds the part that has the audit annotations: the same for all bindings, since the values of all of them
-// are in one annotation.
+// annotate chooses the part with the audit annotations: the same for all bindings, because one annotation has the
+// values of all of them.
 func (s *split) annotate(plans []*plan) {
 	if len(s.AuditAnnotations) == 0 {
 		return
@@ -388,27 +388,27 @@ func (s *split) annotate(plans []*plan) {
 		u.part.annotate, u.part.guards = true, m.guards
 		s.checkAnnotations(m, carriers[i])
 		if !slices.Equal(m.guards, plans[0].guards) {
-			m.refuse("enforcement.level", "policy %s has audit annotations, which kube-apiserver has in one policy for all "+
-				"bindings, and guards that not all of them reach", s.Name)
+			m.refuse("enforcement.level", "policy %s has audit annotations, which one native policy must have for all "+
+				"bindings, and not all bindings reach its guards", s.Name)
 		}
 	}
 }
 
-// checkAnnotations refuses audit annotations of which an error would mean something else than in the dialect.
+// checkAnnotations refuses audit annotations whose errors would have another effect than in the dialect.
 func (s *split) checkAnnotations(m *plan, carrier int) {
 	if s.FailurePolicy == policy.Fail && !onlyDenies(m.binding.ActionsOnMisconfiguration()) {
-		m.refuse("enforcement.onError", "policy %s has audit annotations, and where one fails kube-apiserver denies", s.Name)
+		m.refuse("enforcement.onError", "policy %s has audit annotations, and if one fails kube-apiserver denies the request", s.Name)
 	}
 	for _, g := range m.guards {
 		own, told := m.erring[g]
 		switch {
 		case s.l.mentions(s.Policy, s.Validations[g].Expr, "authorizer", "namespaceObject"):
-			m.refuse(policyField, "policy %s has audit annotations behind the guard %s, and in annotations kube-apiserver has "+
+			m.refuse(policyField, "policy %s has audit annotations behind the guard %s, and annotations in kube-apiserver have "+
 				"another authorizer and namespaceObject", s.Name, s.nameOf(g))
 		case s.sure[g] || s.FailurePolicy == policy.Ignore:
 		case !told || own != carrier || !slices.Contains(m.uses[own].actions, policy.Deny):
 			m.refuse("validationActions", "policy %s has audit annotations behind the guard %s, which may fail: kube-apiserver "+
-				"would deny for them", s.Name, s.nameOf(g))
+				"would deny the request", s.Name, s.nameOf(g))
 		}
 	}
 }
@@ -452,7 +452,7 @@ func (s *split) spec(p *part, spec map[string]any) (map[string]any, []Refusal) {
 		for i, item := range given {
 			a, _ := item.(map[string]any)
 			annotations = append(annotations, setMember(a, "valueExpression",
-				guardExpr(p.guards, names, s.AuditAnnotations[i].ValueExpr.Code(), `""`)))
+				guardExpr(p.guards, names, s.AuditAnnotations[i].Expr.Code(), `""`)))
 		}
 		of["auditAnnotations"] = annotations
 	}
@@ -498,15 +498,15 @@ func (s *split) rule(p *part, i int, written any, names map[int]string) (map[str
 	case s.at.path != "" && (x.Message != "" || !strings.Contains(text, "\n")):
 		members["message"] = mover{at: s.at}.messageOf(x)
 	case x.Message == "" && strings.Contains(text, "\n"):
-		return members, []Refusal{{fmt.Sprintf("spec.validations[%d].message", i), "the rule is behind a guard or for templates, so " +
-			"that kube-apiserver would tell another expression than this one, which has more than a line: write a message"}}
+		return members, []Refusal{{fmt.Sprintf("spec.validations[%d].message", i), "the default message would contain another " +
+			"expression, because the rule is behind a guard or for templates: write a message"}}
 	case x.Message == "":
 		members["message"] = "failed expression: " + text
 	}
 	return members, nil
 }
 
-// guardNames are the names of the variables for the guards of a part.
+// guardNames returns the names of the variables for the guards of a part.
 func (s *split) guardNames(p *part) map[int]string {
 	names := map[int]string{}
 	n := 0
@@ -522,7 +522,7 @@ func (s *split) guardNames(p *part) map[int]string {
 	return names
 }
 
-// guardExpr is an expression that is evaluated only where guards are satisfied, and something else elsewhere.
+// guardExpr returns an expression that evaluates src only if the guards are satisfied, and other otherwise.
 func guardExpr(guards []int, names map[int]string, src, other string) string {
 	var all []string
 	for _, g := range guards {
@@ -531,7 +531,7 @@ func guardExpr(guards []int, names map[int]string, src, other string) string {
 	return strings.Join(all, " && ") + " ? " + parenthesise(src) + " : " + other
 }
 
-// parenthesise is an expression in parentheses. A comment goes to the end of its line.
+// parenthesise puts an expression in parentheses. A comment extends to the end of its line.
 func parenthesise(src string) string {
 	if strings.Contains(src, "//") {
 		return "(" + src + "\n)"

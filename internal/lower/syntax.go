@@ -12,11 +12,11 @@ import (
 	"github.com/google/cel-go/parser"
 )
 
-// reader reads expressions as they are written: macros are calls to it.
+// reader parses expressions without expanding macros: they become calls.
 var reader = func() *parser.Parser {
 	p, err := parser.NewParser(parser.EnableOptionalSyntax(true))
 	if err != nil {
-		panic(err) // of constants
+		panic(err) // cannot happen: constant options
 	}
 	return p
 }()
@@ -32,16 +32,16 @@ func parse(src string) (ast.Expr, error) {
 	return tree.Expr(), nil
 }
 
-// text is an expression in one line.
+// text returns an expression in one line.
 func text(e ast.Expr) string {
 	src, err := parser.Unparse(e, ast.NewSourceInfo(nil), parser.WrapOnColumn(math.MaxInt))
 	if err != nil {
-		return err.Error() // of a tree that no parser makes
+		return err.Error() // not a tree of the parser
 	}
 	return src
 }
 
-// operand is the text of an expression that operators and members may follow.
+// operand returns the text of an expression, in parentheses unless operators and members may follow it.
 func operand(e ast.Expr) string {
 	if isOperation(e) {
 		return "(" + text(e) + ")"
@@ -49,7 +49,7 @@ func operand(e ast.Expr) string {
 	return text(e)
 }
 
-// group is a text that operators and members may follow.
+// group puts a text in parentheses unless operators and members may follow it.
 func group(src string) string {
 	if e, err := parse(src); err == nil && isOperation(e) {
 		return "(" + src + ")"
@@ -57,7 +57,7 @@ func group(src string) string {
 	return src
 }
 
-// isOperation reports that operators hold an expression together.
+// isOperation reports whether the outermost part of an expression is an operator.
 func isOperation(e ast.Expr) bool {
 	if e.Kind() != ast.CallKind {
 		return false
@@ -71,7 +71,7 @@ func isOperation(e ast.Expr) bool {
 	}
 }
 
-// function is the name of the function that an expression calls, with that of its library; "" for other expressions.
+// function returns the name of the called function with its library; "" for other expressions.
 func function(e ast.Expr) string {
 	if e.Kind() != ast.CallKind {
 		return ""
@@ -86,20 +86,20 @@ func function(e ast.Expr) string {
 	return c.FunctionName()
 }
 
-// isSkip reports that an expression is one of those that change nothing.
+// isSkip reports whether an expression is a verdict without effect.
 func isSkip(e ast.Expr) bool {
 	return function(e) == "mutations.skip" ||
 		e.Kind() == ast.LiteralKind && (e.AsLiteral() == types.NullValue || e.AsLiteral() == types.True)
 }
 
-// isDenial reports that an expression denies the request.
+// isDenial reports whether an expression denies the request.
 func isDenial(e ast.Expr) bool {
 	return function(e) == "mutations.deny" || e.Kind() == ast.LiteralKind && e.AsLiteral() == types.False
 }
 
-var errDenial = errors.New("kube-apiserver takes no verdict for a patch, and denies by validations only")
+var errDenial = errors.New("kube-apiserver does not accept a verdict as a patch, and denies only by validations")
 
-// accepts reports that a side of an expression changes nothing, and none denies.
+// accepts reports whether some side of an expression has no effect, and none denies.
 func accepts(e ast.Expr) bool {
 	var skips, denies bool
 	visitSides(e, func(e ast.Expr) {
@@ -109,7 +109,7 @@ func accepts(e ast.Expr) bool {
 	return skips && !denies
 }
 
-// visitSides visits the sides of an expression, of which its value is one.
+// visitSides visits the sides of conditionals: the expressions that may provide the value.
 func visitSides(e ast.Expr, visit func(ast.Expr)) {
 	if function(e) != operators.Conditional {
 		visit(e)
@@ -120,7 +120,7 @@ func visitSides(e ast.Expr, visit func(ast.Expr)) {
 	}
 }
 
-// branches is the text of an expression with another text for each of its sides; nothing for those that change nothing.
+// branches returns the text of an expression with each side replaced; nothing replaces sides without effect.
 func branches(e ast.Expr, nothing string, side func(ast.Expr) (string, error)) (string, error) {
 	switch {
 	case function(e) == operators.Conditional:
@@ -142,7 +142,7 @@ func branches(e ast.Expr, nothing string, side func(ast.Expr) (string, error)) (
 	return side(e)
 }
 
-// substitute puts an expression in the place of a name.
+// substitute replaces a name by an expression.
 func substitute(e ast.Expr, name string, by ast.Expr) {
 	ast.PostOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {
 		if e.Kind() == ast.IdentKind && e.AsIdent() == name {
@@ -151,7 +151,7 @@ func substitute(e ast.Expr, name string, by ast.Expr) {
 	}))
 }
 
-// constant is the text that an expression is.
+// constant returns the string of a string literal.
 func constant(e ast.Expr) (string, bool) {
 	if e.Kind() != ast.LiteralKind {
 		return "", false
@@ -160,17 +160,17 @@ func constant(e ast.Expr) (string, bool) {
 	return string(s), ok
 }
 
-// A joined text is constant in some parts, and in others what expressions come to.
+// A joined is a string made of constant parts and expressions.
 type joined []piece
 
 type piece struct {
 	text string
-	expr string // in place of the text
+	expr string // instead of the text
 }
 
 func (j joined) with(more ...piece) joined { return append(j[:len(j):len(j)], more...) }
 
-// String is the expression of the text.
+// String returns the string as an expression.
 func (j joined) String() string {
 	var all []string
 	constant := ""
@@ -194,7 +194,7 @@ func (j joined) String() string {
 	return strings.Join(all, " + ")
 }
 
-// identifiers are the names that expressions use, those of items of macros included.
+// identifiers returns the names that expressions use, including variables of macros.
 func identifiers(all ...ast.Expr) map[string]bool {
 	names := map[string]bool{}
 	for _, e := range all {

@@ -14,17 +14,18 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// A place is where workloads have the templates that a policy judges, in native policies of its own.
+// A place is the position of Pod templates in workloads, for which a policy about templates has native policies of its
+// own.
 type place struct {
-	path   string // such as spec.template; empty: the Pods themselves, or whatever the policy is for
+	path   string // such as spec.template; empty: the matched objects themselves
 	ending string // of the names of its policies and bindings
 }
 
-// endings are those of the names, by the path.
+// endings are the endings of names, by path.
 var endings = map[string]string{"spec.template": "-template", "spec.jobTemplate.spec.template": "-jobtemplate",
 	"template": "-podtemplate"}
 
-// places are those of a policy.
+// places returns the places of a policy.
 func places(p *policy.Policy) []place {
 	all := []place{{}}
 	if !p.JudgesTemplates() {
@@ -39,8 +40,7 @@ func places(p *policy.Policy) []place {
 	return all
 }
 
-// matchOf replaces match resources of a spec, which are about Pods, by those about the workloads of a place. False says
-// that there are none.
+// matchOf replaces match resources for Pods by those for the workloads of a place. It returns false if there are none.
 func (at place) matchOf(spec map[string]any, member string, m *policy.MatchResources) (*policy.MatchResources, bool) {
 	if at.path == "" {
 		return m, true
@@ -74,12 +74,19 @@ func rulesTree(rules []policy.Rule) (all []any) {
 		if r.Scope != "" && r.Scope != "*" {
 			rule["scope"] = r.Scope
 		}
+		if len(r.ResourceNames) > 0 {
+			rule["resourceNames"] = list(r.ResourceNames)
+		}
+		if len(r.Kinds) > 0 {
+			delete(rule, "resources")
+			rule["kinds"] = list(r.Kinds)
+		}
 		all = append(all, rule)
 	}
 	return all
 }
 
-// checkTemplates refuses what of a policy about templates has no native form.
+// checkTemplates refuses the parts of a policy about templates that do not have a native form.
 func checkTemplates(p *policy.Policy, m *policy.MatchResources, field string) []Refusal {
 	if s := m; p.JudgesTemplates() && s != nil && s.ObjectSelector != nil &&
 		len(s.ObjectSelector.MatchLabels)+len(s.ObjectSelector.MatchExpressions) > 0 {
@@ -89,21 +96,21 @@ func checkTemplates(p *policy.Policy, m *policy.MatchResources, field string) []
 	return nil
 }
 
-// A mover makes an expression about a Pod one about the template at a place of a workload.
+// A mover rewrites an expression about a Pod for the template at a place of a workload.
 type mover struct {
 	l       *Lowering
 	at      place
 	deletes bool // object may be null
 }
 
-// deletes reports that a policy is for the deletion of something.
+// deletes reports whether a policy matches DELETE.
 func deletes(p *policy.Policy) bool {
 	return p.MatchConstraints != nil && slices.ContainsFunc(p.MatchConstraints.ResourceRules, func(r policy.Rule) bool {
 		return slices.Contains(r.Operations, "DELETE") || slices.Contains(r.Operations, "*")
 	})
 }
 
-// names are the texts that stand for object and oldObject.
+// names returns the replacements of object and oldObject.
 func (m mover) names() map[string]string {
 	object := "object." + m.at.path
 	if m.deletes {
@@ -113,12 +120,12 @@ func (m mover) names() map[string]string {
 		"oldObject": "(oldObject == null ? null : " + m.optional("oldObject") + ".orValue(null))"}
 }
 
-// optional is the template in a root, which may have none.
+// optional returns the template in a root as an optional value.
 func (m mover) optional(root string) string {
 	return root + ".?" + strings.Join(strings.Split(m.at.path, "."), ".?")
 }
 
-// condition is the match condition that there is a template.
+// condition returns the match condition that the template exists.
 func (m mover) condition() map[string]any {
 	root := "object"
 	if m.deletes {
@@ -127,7 +134,7 @@ func (m mover) condition() map[string]any {
 	return map[string]any{"name": conditionPrefix + "template", "expression": m.optional(root) + ".hasValue()"}
 }
 
-// move returns an expression about a Pod as one about the template.
+// move rewrites an expression about a Pod for the template.
 func (m mover) move(src string) (string, error) {
 	if m.at.path == "" {
 		return src, nil
@@ -159,7 +166,7 @@ func (m mover) move(src string) (string, error) {
 			}
 			at, ok := parsed.NativeRep().SourceInfo().GetOffsetRange(e.ID())
 			if !ok || int(at.Start)+len(name) > len(runes) || string(runes[at.Start:int(at.Start)+len(name)]) != name {
-				err = fmt.Errorf("where it has %s is not known", name)
+				err = fmt.Errorf("the place of %s in it is not known", name)
 				return
 			}
 			found[int(at.Start)] = name
@@ -178,7 +185,7 @@ func (m mover) move(src string) (string, error) {
 	return b.String(), nil
 }
 
-// moveAll moves the expressions of one list of a spec.
+// moveAll rewrites the expressions of one list of a spec.
 func (m mover) moveAll(spec map[string]any, list, member string) (refusals []Refusal) {
 	items, _ := spec[list].([]any)
 	if m.at.path == "" || len(items) == 0 {
@@ -194,7 +201,7 @@ func (m mover) moveAll(spec map[string]any, list, member string) (refusals []Ref
 		moved, err := m.move(src)
 		if err != nil {
 			refusals = append(refusals, Refusal{fmt.Sprintf("spec.%s[%d].%s", list, i, member),
-				"it cannot be made one about the templates of workloads: " + err.Error()})
+				"it cannot be rewritten for the templates of workloads: " + err.Error()})
 		}
 		out[i] = setMember(members, member, moved)
 	}
@@ -202,7 +209,7 @@ func (m mover) moveAll(spec map[string]any, list, member string) (refusals []Ref
 	return refusals
 }
 
-// messageOf is the message of a rule about a template, which begins with the place.
+// messageOf returns the message of a rule about a template, which begins with the place.
 func (m mover) messageOf(x *policy.Validation) string {
 	return m.at.path + ": " + cmp.Or(strings.TrimSpace(x.Message), "failed expression: "+strings.TrimSpace(x.Expr.Src))
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// An unsayable is what of a mutation with a scope has no native form.
+// An unsayable is the error for a part of a mutation with a scope that does not have a native form.
 type unsayable struct{ field, reason string }
 
 func (e *unsayable) Error() string { return e.field + ": " + e.reason }
@@ -22,20 +22,21 @@ func (e *unsayable) Error() string { return e.field + ": " + e.reason }
 // A hop is one step of a path in the objects of a kind.
 type hop struct {
 	scope.Step
-	in     *shape.Type // what the step leads out of
-	atomic bool        // the value that it leads to merges as one
+	in     *shape.Type // the type that the step leads out of
+	atomic bool        // its value merges atomically
 }
 
-// hops are the steps of a path in objects of a type, and the type of the values there; nil if there are none.
+// hops returns the steps of a path in objects of a type, and the type of the values there; nil if the path does not
+// exist.
 func (m *mutation) hops(steps scope.Steps, t *shape.Type) ([]hop, *shape.Type, error) {
 	unknown := func() error {
-		return &unsayable{"scope", "not everything on the way is declared, and a native policy goes by lists, maps and members"}
+		return &unsayable{"scope", "a native policy needs the schema of the whole path, and parts of it are not declared"}
 	}
 	var all []hop
 	for i, step := range steps {
 		h := hop{Step: step, in: t}
 		if t.Nullable && i > 0 {
-			return nil, nil, &unsayable{"scope", "what is on the way may be null, which native expressions do not pass"}
+			return nil, nil, &unsayable{"scope", "a value on the path may be null, which is an error in a native expression"}
 		}
 		switch {
 		case t.Kind == shape.Struct && step.Member != "":
@@ -68,7 +69,7 @@ func (m *mutation) hops(steps scope.Steps, t *shape.Type) ([]hop, *shape.Type, e
 	return all, t, nil
 }
 
-// merges reports a type whose values merge as one, scalars aside.
+// merges reports whether the values of a type are merged; scalars do not count.
 func merges(t *shape.Type) bool {
 	switch t.Kind {
 	case shape.Struct, shape.Map, shape.List:
@@ -79,19 +80,21 @@ func merges(t *shape.Type) bool {
 	return false
 }
 
-// A way leads from an object to the values of a scope, by macros and members that may be absent.
+// A way leads from an object to the values of a scope, by macros and optional members.
 type way struct {
 	*mutation
 	typ     *shape.Type       // of the values
-	name    string            // of the type of what is there, such as Object.spec.containers
-	pointer joined            // to what is there
+	name    string            // of the type at the present position, such as Object.spec.containers
+	pointer joined            // to the present position
 	field   joined            // its path
-	key     string            // the variable of the last key or index; empty: there is none
-	names   map[string]string // the variables of the keys and indexes that the scope names
-	guard   string            // what must be true of the values besides; empty: nothing
-	used    map[string]bool   // names that variables of the way cannot have
-	unsets  bool              // values are taken away
-	keys    []string          // of the values, if they are items of a list with keys
+	key     string            // the variable of the last key or index; empty: none
+	names   map[string]string // variables for the keys and indices that the scope names
+	guard   string            // a further condition of the values; empty: none
+	used    map[string]bool   // names that variables of the way must not have
+	unsets  bool              // the mutation removes values
+	keys    []string          // of the values, if they are items of a keyed list
+
+	unknownKind *shape.Type // of objects whose schema is not known beyond the metadata; nil otherwise
 }
 
 func (m *mutation) way(t *shape.Type) *way {
@@ -100,7 +103,7 @@ func (m *mutation) way(t *shape.Type) *way {
 	return w
 }
 
-// fresh is a name that no expression of the mutation uses, and no other variable of the way.
+// fresh returns a name that neither the expressions of the mutation nor the way use.
 func (w *way) fresh(stem string) string {
 	for n := 1; ; n++ {
 		if name := fmt.Sprintf("%s%d", stem, n); !w.used[name] {
@@ -110,7 +113,7 @@ func (w *way) fresh(stem string) string {
 	}
 }
 
-// variables are those of the items of a list or map: of the last one on the way those of the mutation.
+// variables returns the variables for the items of a list or map: at the last step those of the mutation.
 func (w *way) variables(h hop, rest []hop) (key, item string) {
 	key, item = locals.Key, locals.Item
 	for _, later := range rest {
@@ -130,7 +133,7 @@ func (w *way) variables(h hop, rest []hop) (key, item string) {
 	return key, item
 }
 
-// access is a hop to a member as an expression that may come to nothing.
+// access returns a hop to a member as an expression with an optional value.
 func access(h hop) string {
 	if h.in.Kind == shape.Map || !locals.IsIdentifier(h.Member) {
 		return "[?" + quote(h.Member) + "]"
@@ -138,7 +141,7 @@ func access(h hop) string {
 	return ".?" + h.Member
 }
 
-// selects is what must be true of an item that a hop leads to; empty for all.
+// selects returns the condition for an item that a hop leads to; empty for all.
 func selects(h hop, item string) string {
 	if h.Key == "" {
 		return ""
@@ -147,7 +150,7 @@ func selects(h hop, item string) string {
 		quote(h.Value)
 }
 
-// conjoin joins what must be true.
+// conjoin joins conditions with &&.
 func conjoin(conditions ...string) string {
 	var all []string
 	for _, c := range conditions {
@@ -164,7 +167,7 @@ func conjoin(conditions ...string) string {
 	return strings.Join(all, " && ")
 }
 
-// enter goes to a member, or to the items of a list or map by the variable of their key.
+// enter steps to a member, or to the items of a list or map with the variable of their key.
 func (w *way) enter(h hop, key string) {
 	if h.With != "" {
 		w.guard = "has(" + locals.Item + "." + h.With + ")"
@@ -198,7 +201,8 @@ func escape(name string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
 }
 
-// resolve is the syntax tree of an expression of the mutation, in which the names of the scope are those of the way.
+// resolve returns the syntax tree of an expression of the mutation, with the names of the scope replaced by those of
+// the way.
 func (w *way) resolve(x policy.Expr) ast.Expr {
 	e := w.read(x)
 	if e == nil {
@@ -232,7 +236,7 @@ func (w *way) resolve(x policy.Expr) ast.Expr {
 	return e
 }
 
-// condition is what must be true of a value, the guard included; empty for nothing.
+// condition returns the condition for a value, including the guard; empty: none.
 func (w *way) condition() string {
 	e := w.resolve(w.Condition)
 	if e == nil {

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// A Comparison is one thing that was compared to find out whether a policy or binding is for a request.
+// A Comparison is one comparison of a criterion of a policy or binding with a request.
 type Comparison struct {
-	Field string // of the match resources, such as "resourceRules[0].operations" or "namespaceSelector"
-	Want  string // what the policy or binding says
-	Got   string // what the request is
+	Field string // in the match resources, such as "resourceRules[0].operations" or "namespaceSelector"
+	Want  string // the value in the policy or binding
+	Got   string // the value in the request
 	Holds bool   // they match
 }
 
-// Compare tells what [Criteria.Match] compared: what decided, for explanations. It looks at what Match looked at and
-// takes the answer from the same code.
+// Compare returns the comparisons behind the result of [Criteria.Match], for explanations. It uses the same code as
+// Match.
 func (c *Criteria) Compare(a *Attributes, w World) []Comparison {
 	if c == nil {
 		return nil
@@ -23,7 +23,7 @@ func (c *Criteria) Compare(a *Attributes, w World) []Comparison {
 	return append(c.compareReleased(a, w), c.compareOwn(a, w)...)
 }
 
-// compareReleased tells about what released policies have, too.
+// compareReleased returns the comparisons of fields that native policies have, too.
 func (c *Criteria) compareReleased(a *Attributes, w World) []Comparison {
 	var all []Comparison
 	if !c.namespaces.Empty() && (a.Namespace != "" || a.Resource.Resource == "namespaces") {
@@ -58,7 +58,7 @@ func (c *Criteria) compareReleased(a *Attributes, w World) []Comparison {
 				a.String(), true})
 		}
 	}
-	for i := range c.rules { // as it is comes before equivalents, in all rules
+	for i := range c.rules { // the resource as requested comes before equivalent ones, in all rules
 		if c.rules[i].matches(a, a.Resource, w) && c.rules[i].matchesName(a.Name) {
 			return append(all, Comparison{fmt.Sprintf("resourceRules[%d]", i), c.rules[i].String(), a.String(), true})
 		}
@@ -80,7 +80,7 @@ func (c *Criteria) compareReleased(a *Attributes, w World) []Comparison {
 	return all
 }
 
-// namespaceLabels shows the labels that the namespace selector looked at.
+// namespaceLabels returns the labels that the namespace selector reads, in words.
 func (c *Criteria) namespaceLabels(a *Attributes, w World) string {
 	if a.Resource.Resource == "namespaces" && a.SubResource == "" &&
 		(a.Operation == "CREATE" || a.Operation == "UPDATE") {
@@ -97,7 +97,7 @@ func (c *Criteria) namespaceLabels(a *Attributes, w World) string {
 	return "namespace " + a.Namespace + " has " + shownLabels(c.namespaces, object)
 }
 
-// shownLabels are the labels of an object that a selector asks for.
+// shownLabels returns the labels of an object that a selector reads, in words.
 func shownLabels(s selector, object map[string]any) string {
 	set := labelsOf(object)
 	requirements, _ := s.Requirements()
@@ -114,7 +114,7 @@ func shownLabels(s selector, object map[string]any) string {
 	return strings.Join(shown, ", ")
 }
 
-// String is what a rule says, in words.
+// String returns the rule in words.
 func (r *rule) String() string {
 	text := strings.Join(r.operations, ", ") + " of " + r.resourcesText() + " in " + groupsText(
 		r.groups) + " " + strings.Join(r.versions, ", ")
@@ -127,7 +127,7 @@ func (r *rule) String() string {
 	return text
 }
 
-// resourcesText are the resources of a rule as it writes them.
+// resourcesText returns the resources of a rule in its own notation.
 func (r *rule) resourcesText() string {
 	if len(r.kinds) > 0 {
 		return strings.Join(r.kinds, ", ")
@@ -152,10 +152,10 @@ func groupsText(groups []string) string {
 	return strings.Join(shown, ", ")
 }
 
-// String is what a request is for, in words.
+// String returns the operation and the resource in words.
 func (a *Attributes) String() string { return a.Operation + " of " + describe(a) }
 
-// differences are the parts of a rule that keep the request as it is from matching.
+// differences returns the parts of a rule that do not match the request as sent.
 func (r *rule) differences(field string, a *Attributes, w World) []Comparison {
 	var all []Comparison
 	add := func(part, want, got string) {

@@ -1,4 +1,4 @@
-// Package match decides whether a policy or binding is for a request, and says why not.
+// Package match decides whether a policy or binding matches a request, with the reason if it does not.
 //
 // The order of the steps and of their errors is that of pkg/admission/plugin/policy/matching/matching.go and
 // pkg/admission/plugin/webhook/predicates v0.37.2.
@@ -18,40 +18,40 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// Attributes are what is matched: one request.
+// Attributes are the matched properties of one request.
 type Attributes struct {
 	Kind        schema.GroupVersionKind
 	Resource    schema.GroupVersionResource
 	SubResource string
-	Namespace   string // a Namespace has its own name
+	Namespace   string // of a Namespace: its own name
 	Name        string // empty with generateName
 	Operation   string // CREATE, UPDATE, DELETE or CONNECT
 	Object      map[string]any
 	OldObject   map[string]any
 
-	User   string // who makes the request
+	User   string // the user of the request
 	Groups []string
 }
 
-// A World is what matching needs to know beyond the request.
+// A World provides facts beyond the request.
 type World struct {
 	Types *schema.Registry
-	// Namespace returns a namespace object; the error of one that does not exist is the server's NotFound.
+	// Namespace returns a namespace object; the error for a missing one is the server's NotFound.
 	Namespace func(name string) (map[string]any, error)
-	// Permitted reports what the user may do. Only the dialect asks.
+	// Permitted reports whether the user has a permission. Only the dialect needs it.
 	Permitted func(policy.Permission) bool
 }
 
-// A Result says whether the request matched.
+// A Result is the result of matching.
 type Result struct {
 	Matched bool
-	// Resource and Kind are what it matched as, with matchPolicy Equivalent not always what was requested.
+	// Resource and Kind are those of the match; with matchPolicy Equivalent they may differ from the requested ones.
 	Resource schema.GroupVersionResource
 	Kind     schema.GroupVersionKind
-	// By is what did not match.
+	// By is the criterion that did not match.
 	By Matcher
 
-	own *own // the field of the dialect that By is
+	own *own // the field of the dialect, if By is one
 }
 
 // Reason says in words why a did not match.
@@ -75,7 +75,7 @@ func (r Result) Reason(a *Attributes) string {
 // A Matcher is a part of match criteria, by the name that the API gives it.
 type Matcher string
 
-// The matchers.
+// Matchers.
 const (
 	NamespaceSelector    Matcher = "namespaceSelector"
 	ObjectSelector       Matcher = "objectSelector"
@@ -93,7 +93,7 @@ type Criteria struct {
 
 type selector struct {
 	labels.Selector
-	err error // of a selector that cannot be parsed
+	err error // of an invalid selector
 }
 
 type rule struct {
@@ -144,8 +144,8 @@ func compileRules(rules []policy.Rule) []rule {
 	return compiled
 }
 
-// Resources is false if no request for a.Resource, a.SubResource and a.Operation can match or fail to: whatever else
-// the request is, Match does not need to be asked.
+// Resources returns false if a request for a.Resource, a.SubResource and a.Operation can neither match nor cause an
+// error, whatever its other attributes: Match need not be called.
 func (c *Criteria) Resources(a *Attributes, types *schema.Registry) bool {
 	if c == nil || len(c.rules) == 0 {
 		return true
@@ -171,7 +171,21 @@ func (c *Criteria) Resources(a *Attributes, types *schema.Registry) bool {
 	})
 }
 
-// DependsOnLabels reports that c has a selector: what Match says may depend on labels of the object or of its
+// IsCertain returns true if every request for a.Resource, a.SubResource and a.Operation matches c as requested,
+// whatever its other attributes: Match need not be called. False means unknown.
+func (c *Criteria) IsCertain(a *Attributes) bool {
+	if c == nil {
+		return true
+	}
+	if c.DependsOnLabels() || len(c.excludes)+len(c.own) > 0 {
+		return false
+	}
+	return len(c.rules) == 0 || slices.ContainsFunc(c.rules, func(r rule) bool {
+		return (r.scope == "" || r.scope == "*") && len(r.names)+len(r.kinds) == 0 && r.concerns(a, a.Resource)
+	})
+}
+
+// DependsOnLabels reports whether c has a selector, so that Match may depend on labels of the object or of its
 // namespace.
 func (c *Criteria) DependsOnLabels() bool {
 	return c != nil && (c.namespaces.selects() || c.objects.selects())
@@ -179,12 +193,12 @@ func (c *Criteria) DependsOnLabels() bool {
 
 func (s selector) selects() bool { return s.err != nil || !s.Empty() }
 
-// Match decides whether a matches c. The error is a *apierrors.StatusError where the server has one.
+// Match decides whether a matches c. The error is an *apierrors.StatusError where the server's is.
 func (c *Criteria) Match(a *Attributes, w World) (Result, error) {
 	if c == nil {
-		return matchedAs(a.Resource, a.Kind)
+		return Direct(a), nil
 	}
-	// Errors of the selectors count only for requests that the rules select.
+	// Errors of the selectors count only for requests that the rules match.
 	inNamespaces, namespaceErr := c.matchNamespace(a, w)
 	if !inNamespaces && namespaceErr == nil {
 		return Result{By: NamespaceSelector}, nil
@@ -200,7 +214,7 @@ func (c *Criteria) Match(a *Attributes, w World) (Result, error) {
 	if excluded.Matched {
 		return Result{By: ExcludeResourceRules}, nil
 	}
-	result := Result{Matched: true, Resource: a.Resource, Kind: a.Kind}
+	result := Direct(a)
 	if len(c.rules) > 0 {
 		if result, err = c.matchRules(c.rules, a, w); err != nil {
 			return Result{}, err
@@ -222,9 +236,8 @@ func (c *Criteria) Match(a *Attributes, w World) (Result, error) {
 	return result, nil
 }
 
-func matchedAs(resource schema.GroupVersionResource, kind schema.GroupVersionKind) (Result, error) {
-	return Result{Matched: true, Resource: resource, Kind: kind}, nil
-}
+// Direct is the result for a request that matches as requested.
+func Direct(a *Attributes) Result { return Result{Matched: true, Resource: a.Resource, Kind: a.Kind} }
 
 func describe(a *Attributes) string {
 	s := a.Resource.GroupVersion().String() + " " + a.Resource.Resource
@@ -276,7 +289,7 @@ func (c *Criteria) matchObject(a *Attributes) (bool, error) {
 	return false, nil
 }
 
-// labelsOf returns the labels of an object. A patch may make anything of those of a custom object: it has none then.
+// labelsOf returns the labels of an object. A patch may have made those of a custom object malformed: then it has none.
 func labelsOf(object map[string]any) labelSet {
 	set := labelSet(tree.Object(object).Labels())
 	for _, v := range set {
@@ -302,12 +315,12 @@ func (s labelSet) Lookup(label string) (string, bool) {
 	return v, ok
 }
 
-// matchRules looks for the first rule that the request matches as it is, then, if equivalents count, for the
-// first rule that an equivalent resource matches.
+// matchRules returns the first rule that the request matches as sent, or else, with equivalents, the first rule that an
+// equivalent resource matches.
 func (c *Criteria) matchRules(rules []rule, a *Attributes, w World) (Result, error) {
 	for i := range rules {
 		if rules[i].matches(a, a.Resource, w) && rules[i].matchesName(a.Name) {
-			return matchedAs(a.Resource, a.Kind)
+			return Direct(a), nil
 		}
 	}
 	if !c.equivalent || len(rules) == 0 {
@@ -324,7 +337,7 @@ func (c *Criteria) matchRules(rules []rule, a *Attributes, w World) (Result, err
 				return Result{}, fmt.Errorf("unable to convert to %v: unknown kind", e.GroupVersionResource)
 			}
 			if rules[i].matchesName(a.Name) {
-				return matchedAs(e.GroupVersionResource, kind)
+				return Result{Matched: true, Resource: e.GroupVersionResource, Kind: kind}, nil
 			}
 		}
 	}
@@ -367,7 +380,8 @@ func (r *rule) matchesResource(resource, subresource string) bool {
 	return false
 }
 
-// matchesName: a request with generateName has no name yet and matches only rules without names.
+// matchesName reports whether the name matches: a request with generateName does not have a name yet and matches only
+// rules without names.
 func (r *rule) matchesName(name string) bool {
 	return len(r.names) == 0 || slices.Contains(r.names, name)
 }

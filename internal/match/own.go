@@ -9,7 +9,7 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// The matchers that only the dialect has.
+// Matchers of the dialect.
 const (
 	Namespaces         Matcher = "namespaces"
 	ExcludeNamespaces  Matcher = "excludeNamespaces"
@@ -19,21 +19,21 @@ const (
 	ExcludePermissions Matcher = "excludePermissions"
 )
 
-// An own matcher is one field of the dialect.
+// An own matcher is one criterion of the dialect.
 type own struct {
 	by      Matcher
 	want    string                            // in words
-	matches func(a *Attributes, w World) bool // what the field names
-	exclude bool                              // what it names is left out
+	matches func(a *Attributes, w World) bool // ignoring exclude
+	exclude bool                              // matching requests are excluded
 	got     func(a *Attributes) string
 }
 
 func (o *own) holds(a *Attributes, w World) bool { return o.matches(a, w) != o.exclude }
 
-// compileOwn returns the fields of the dialect that are given.
+// compileOwn returns the criteria of the dialect that are given.
 func compileOwn(m *policy.MatchResources) (all []own) {
 	inNamespace := func(patterns []string, namespacedOnly bool) func(*Attributes, World) bool {
-		expr := regexp.MustCompile(policy.PatternExpr(patterns)) // of quoted text
+		expr := regexp.MustCompile(policy.PatternExpr(patterns)) // the pattern is quoted
 		return func(a *Attributes, _ World) bool {
 			if a.Namespace == "" || namespacedOnly && a.Resource == namespaces {
 				return false
@@ -89,18 +89,18 @@ func joinTexts[T interface{ String() string }](list []T) string {
 	return strings.Join(texts, ", ")
 }
 
-// placeOf is where the object of a request is, in words.
+// placeOf describes the namespace of a request in words.
 func placeOf(a *Attributes) string {
 	switch {
 	case a.Resource == namespaces:
 		return "the request is for the Namespace " + a.Namespace
 	case a.Namespace == "":
-		return "the object has no namespace"
+		return "the object does not have a namespace"
 	}
 	return "the object is in namespace " + a.Namespace
 }
 
-// whoOf is who makes a request, in words.
+// whoOf describes the user of a request in words.
 func whoOf(a *Attributes) string {
 	text := "the user is " + a.User
 	if len(a.Groups) > 0 {
@@ -112,7 +112,7 @@ func whoOf(a *Attributes) string {
 // reason says in words why a request did not match.
 func (o *own) reason(a *Attributes) string { return string(o.by) + " says " + o.want + "; " + o.got(a) }
 
-// compareOwn tells about the fields of the dialect.
+// compareOwn returns the comparisons of the criteria of the dialect.
 func (c *Criteria) compareOwn(a *Attributes, w World) (all []Comparison) {
 	for i := range c.own {
 		o := &c.own[i]

@@ -1,5 +1,5 @@
-// Package needs says what policies look at that no stored object tells: who makes a request, what it changes, and
-// requests that store nothing. Whoever asks policies about stored objects says with it which answers are none.
+// Package needs finds the facts that policies read and that stored objects do not contain: the user of a request, its
+// changes, and requests that store nothing. An audit of stored objects reports answers that depend on them as unknown.
 package needs
 
 import (
@@ -15,14 +15,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// A Need is what an expression or a rule looks at.
+// A Need is a fact that an expression or a rule depends on.
 type Need string
 
-// The needs.
+// Needs.
 const (
-	User       Need = "user"       // request.userInfo: who makes the request
-	Authorizer Need = "authorizer" // what that user may do
-	// what the object was before: an update that changes nothing has it, and shows no change
+	User       Need = "user"       // request.userInfo: the user of the request
+	Authorizer Need = "authorizer" // the permissions of that user
+	// the object before: in an update without changes it equals the new one
 	OldObject   Need = "oldObject"
 	Connect     Need = "CONNECT"     // a request that stores nothing
 	Delete      Need = "DELETE"      // a deletion
@@ -36,20 +36,20 @@ type Limit struct {
 	Need   Need
 	Field  string          // the server's path of the expression or rule
 	Place  policy.Position // of it
-	Of     string          // the subresources that are named; empty for other needs
+	Of     string          // named subresources; empty for other needs
 
-	// Whole says that nothing of the policy can be decided without what it needs.
+	// Whole means that the policy cannot be evaluated at all without the fact.
 	Whole bool
 }
 
-// Given is what is known besides stored objects.
+// Given describes the known facts besides stored objects.
 type Given struct {
 	Minor     string // of the Kubernetes whose CEL is used, such as "1.37"
-	User      bool   // who makes requests
-	Deletions bool   // deletions are asked about
+	User      bool   // the user is known
+	Deletions bool   // deletions are evaluated
 }
 
-// Find returns what the policies of a set need and is not given, in their order.
+// Find returns the unmet needs of the policies of a set, in their order.
 func Find(set *policy.Set, given Given) ([]Limit, error) {
 	envs, err := celenv.New(given.Minor, quirks.SetOf(given.Minor))
 	if err != nil {
@@ -95,7 +95,7 @@ func (f *finder) add(l Limit) {
 	f.limits = append(f.limits, l)
 }
 
-// rules finds requests that are not made for stored objects.
+// rules finds requests that are never made for stored objects.
 func (f *finder) rules() {
 	if f.policy.MatchConstraints == nil {
 		return
@@ -142,7 +142,7 @@ func (f *finder) rules() {
 	}
 }
 
-// matchers finds fields that only the dialect has.
+// matchers finds criteria of the dialect.
 func (f *finder) matchers(m *policy.MatchResources, path string, locate func(*field.Error) policy.Position) {
 	if f.given.User {
 		return
@@ -162,7 +162,7 @@ func (f *finder) matchers(m *policy.MatchResources, path string, locate func(*fi
 	}
 }
 
-// expressions finds what the expressions need that decide: not those of messages and audit annotations.
+// expressions finds the needs of expressions that decide: not those of messages and audit annotations.
 func (f *finder) expressions() {
 	needing := 0
 	var ofValidations []int // indexes of limits
@@ -192,12 +192,12 @@ func (f *finder) expressions() {
 	}
 }
 
-// expression adds what an expression needs, and reports whether its value depends on who asks. Such an expression
+// expression adds the needs of an expression, and reports whether its value depends on the user. Such an expression
 // decides about the whole policy, or about itself.
 func (f *finder) expression(e policy.Expr, whole bool) bool {
 	ok, u := f.read(e, "")
 	if !ok {
-		return false // an error of the policy, which everybody is told of
+		return false // an error of the policy, for all users
 	}
 	at := e.Locate(0)
 	if !f.given.User && u.user {
@@ -218,8 +218,8 @@ func (f *finder) matches(operation string) bool {
 	})
 }
 
-// read returns what an expression and the variables in it use; false if it cannot be parsed. The name is that of the
-// variable whose expression it is, if any.
+// read returns the needs of an expression and its variables; false if it cannot be parsed. name is that of the variable
+// with the expression, if any.
 func (f *finder) read(e policy.Expr, name string) (bool, uses) {
 	parsed, issues := celenv.ParseOwn(f.env, celenv.Declared{}, e)
 	if issues.Err() != nil {
@@ -236,7 +236,7 @@ func (f *finder) read(e policy.Expr, name string) (bool, uses) {
 		old:        reads.Uses(effects.NewPath("oldObject")),
 	}
 	for _, r := range reads.List {
-		if r.Path == effects.NewPath("request") && !memberIsRead(reads, r) { // the whole of it may go anywhere
+		if r.Path == effects.NewPath("request") && !memberIsRead(reads, r) { // the whole request may flow anywhere
 			u.user = true
 		}
 	}

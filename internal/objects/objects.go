@@ -1,4 +1,4 @@
-// Package objects has the functions by which a mutation of the dialect says what an Object literal cannot:
+// Package objects has functions for mutations of the dialect, for changes that an Object literal cannot express:
 //
 //	objects.unset()            takes away what is at its place
 //	objects.remove(item)       takes an item with the same keys out of a list, or an equal one out of a set
@@ -6,7 +6,7 @@
 //	objects.apply(value, part) is value with part merged into it, by the rules of the place that the name of the type
 //	                           of part says
 //
-// The first three make marks, which package merge understands; nothing else can be done with them.
+// The first three return marks for package merge; other operations do not accept them.
 package objects
 
 import (
@@ -31,7 +31,7 @@ import (
 	"github.com/celgate/celgate/internal/patch/merge"
 )
 
-// Place is the variable in which objects.apply finds the [Merger] of the object. No expression can name it.
+// Place is the variable with the [Merger] of the object for objects.apply. It is not a valid name in expressions.
 const Place = "@place"
 
 // A Merger merges by the rules of the kind of an object.
@@ -45,7 +45,7 @@ type Library struct{}
 // LibraryName is the name of the library.
 func (Library) LibraryName() string { return "celgate.objects" }
 
-// The overloads.
+// Overloads.
 const (
 	overloadUnset   = "objects_unset"
 	overloadRemove  = "objects_remove"
@@ -91,7 +91,7 @@ func (Library) CompileOptions() []cel.EnvOption {
 	}
 }
 
-// ProgramOptions says what the functions cost: as much as a text of the length of what they look at.
+// ProgramOptions defines the costs of the functions: those of a text with the length of their arguments.
 func (Library) ProgramOptions() []cel.ProgramOption {
 	cost := func(args []ref.Val, _ ref.Val) *uint64 {
 		var size int64
@@ -106,7 +106,7 @@ func (Library) ProgramOptions() []cel.ProgramOption {
 		interpreter.OverloadCostTracker(OverloadApply, cost))}
 }
 
-// mostWeighed is beyond what an evaluation may cost.
+// mostWeighed is more than an evaluation may cost.
 const mostWeighed = 20_000_000
 
 func apply(args ...ref.Val) ref.Val {
@@ -117,12 +117,12 @@ func apply(args ...ref.Val) ref.Val {
 	}
 	merger, ok := args[2].Value().(Merger)
 	if !ok {
-		return types.NewErr("objects.apply: the kind of the object has no schema")
+		return types.NewErr("objects.apply: the kind of the object does not have a schema")
 	}
 	return merger.Merge(args[0], part)
 }
 
-// NewPlace is what the variable [Place] stands for.
+// NewPlace returns the value of the variable [Place].
 func NewPlace(m Merger) ref.Val { return place{m} }
 
 type place struct{ Merger }
@@ -137,16 +137,16 @@ func (p place) Equal(other ref.Val) ref.Val    { return types.Bool(other == ref.
 func (p place) Type() ref.Type                 { return placeType }
 func (p place) Value() any                     { return p.Merger }
 
-// A Mark is what unset, remove and replace give.
+// A Mark is the result of unset, remove or replace.
 type Mark struct {
 	of      ref.Val // nil: unset
 	removes bool
 }
 
-// Content returns what a mark is about, nil for nothing.
+// Content returns the argument of a mark; nil if it has none.
 func (m *Mark) Content() ref.Val { return m.of }
 
-// Value is the mark as package merge knows it.
+// Value returns the mark of package merge.
 func (m *Mark) Value() any {
 	switch {
 	case m.of == nil:
@@ -157,7 +157,7 @@ func (m *Mark) Value() any {
 	return merge.Replace{Value: Tree(m.of)}
 }
 
-// String is the call that gives the mark.
+// String returns the call that makes the mark.
 func (m *Mark) String() string {
 	switch {
 	case m.of == nil:
@@ -170,7 +170,7 @@ func (m *Mark) String() string {
 
 var markType = types.NewOpaqueType("objects.mark")
 
-// Type is a type of its own.
+// Type returns a type of its own.
 func (m *Mark) Type() ref.Type { return markType }
 
 // Equal compares marks of the same kind.
@@ -185,12 +185,12 @@ func (m *Mark) Equal(other ref.Val) ref.Val {
 	return m.of.Equal(o.of)
 }
 
-// ConvertToNative refuses: a mark is not JSON.
+// ConvertToNative fails: a mark is not JSON.
 func (m *Mark) ConvertToNative(reflect.Type) (any, error) {
 	return nil, fmt.Errorf("%s is for ApplyConfiguration", m.String())
 }
 
-// ConvertToType converts to nothing else.
+// ConvertToType converts only to its own type.
 func (m *Mark) ConvertToType(t ref.Type) ref.Val {
 	switch t {
 	case markType:
@@ -201,8 +201,8 @@ func (m *Mark) ConvertToType(t ref.Type) ref.Val {
 	return types.NewErr("%s is no %s", m.String(), t.TypeName())
 }
 
-// Tree is the value in a patch that v stands for. Unlike what the server makes of an Object literal, lists and maps in
-// lists and maps are trees, too. What has no place in a patch stays a Go value, for the merge to refuse.
+// Tree returns the value in a patch for v. Unlike in the server's conversion of an Object literal, lists and maps in
+// lists and maps are trees, too. Values that a patch cannot hold stay Go values, for the merge to refuse.
 func Tree(v ref.Val) any {
 	switch v := v.(type) {
 	case *types.Optional:
@@ -246,8 +246,7 @@ func Tree(v ref.Val) any {
 // A shower is a Go value that stands for a tree.
 type shower interface{ Tree() any }
 
-// ToTree returns a tree in which values of CEL that are lists and maps are trees, too. It is v itself if there are
-// none.
+// ToTree returns a tree in which lists and maps that are CEL values are trees, too. Without any it is v itself.
 func ToTree(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -307,7 +306,7 @@ func ToTree(v any) any {
 	return v
 }
 
-// isSame reports that ToTree has left a value as it is.
+// isSame reports whether ToTree has left a value unchanged.
 func isSame(before, after any) bool {
 	switch b := before.(type) {
 	case map[string]any:
@@ -322,9 +321,9 @@ func isSame(before, after any) bool {
 	return true
 }
 
-// Unsets makes objects.unset() of each ?field: optional.none() and ?"key": optional.none() that is written out in an
-// Object or Item literal, or in a map in one: that is how it is meant. An optional that is computed leaves the field
-// alone. It returns the places.
+// Unsets replaces ?field: optional.none() and ?"key": optional.none(), literally in an Object or Item literal or in a
+// map in one, by objects.unset(), because that is their purpose. A computed optional leaves the field unchanged. It
+// returns the ids of the replaced nodes.
 func Unsets(parsed *cel.Ast) []int64 {
 	var found []int64
 	made := ast.NewExprFactory()

@@ -8,34 +8,34 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// A Tree is a value that shows a JSON tree. A plan follows paths in the tree itself and makes values only of what
-// something asks a value of.
+// A Tree is a value backed by a JSON tree. A plan follows paths in the tree itself, and makes values only where an
+// operation needs one.
 type Tree interface {
 	ref.Val
-	// Tree returns a map[string]any or a []any, and what makes values of what is in it.
+	// Tree returns a map[string]any or a []any, and the adapter that makes values of its parts.
 	Tree() (any, types.Adapter)
 }
 
-// A Record is an object whose members are made when they are asked for.
+// A Record is an object whose members are made on demand.
 type Record interface {
 	Member(name string) (any, bool)
 }
 
-// Records are Variables of which some hold records or trees. A plan asks for the value of such a variable only where it
+// Records are Variables, some of which hold records or trees. A plan asks for the value of such a variable only if it
 // needs the whole.
 type Records interface {
-	// Record returns a [Record], a map[string]any or a []any, and what makes values of what is in it; nil if the
-	// variable holds nothing of the kind.
+	// Record returns a [Record], a map[string]any or a []any, and the adapter of its parts; nil if the variable holds
+	// neither.
 	Record(variable string) (any, types.Adapter)
 }
 
-// A part is what a path leads to: with shows a part of a JSON tree, else a value. One without content gives up.
+// A part is the result of a path: a part of a JSON tree if shows is set, else a value. One without content gives up.
 type part struct {
 	content any // a ref.Val if shows is nil
 	shows   types.Adapter
 }
 
-// partOf evaluates a node without making a value of what is in a tree.
+// partOf evaluates a node without making a value of a part of a tree.
 func partOf(n node, m *machine) part {
 	if a, ok := n.(*attribute); ok {
 		return a.part(m)
@@ -45,7 +45,7 @@ func partOf(n node, m *machine) part {
 
 func (p part) hasGivenUp() bool { return p.content == nil && p.shows == nil }
 
-// val is the part as a value.
+// val returns the part as a value.
 func (p part) val() ref.Val {
 	if p.shows == nil {
 		v, _ := p.content.(ref.Val)
@@ -54,7 +54,7 @@ func (p part) val() ref.Val {
 	return value(p.shows.NativeToValue(p.content))
 }
 
-// text is the part if it is one.
+// text returns the part if it is a string.
 func (p part) text() (string, bool) {
 	switch v := p.content.(type) {
 	case string:
@@ -65,13 +65,13 @@ func (p part) text() (string, bool) {
 	return "", false
 }
 
-// list is the part if it is a list in a tree. One that is nil may be null.
+// list returns the part if it is a list in a tree. A nil list may be null, and is not ok.
 func (p part) list() (items []any, ok bool) {
 	items, ok = p.content.([]any)
 	return items, ok && items != nil
 }
 
-// names are the keys if it is a map in a tree, in the order in which its value has them. One that is nil may be null.
+// names returns the keys of a map in a tree, in the order of its value. A nil map may be null, and is not ok.
 func (p part) names() (sorted []string, ok bool) {
 	members, ok := p.content.(map[string]any)
 	if !ok || members == nil {
@@ -85,7 +85,7 @@ func (p part) names() (sorted []string, ok bool) {
 	return sorted, true
 }
 
-// size is that of what size() counts in a tree.
+// size returns the result of size() for a part of a tree.
 func (p part) size() (n types.Int, ok bool) {
 	switch v := p.content.(type) {
 	case []any:
@@ -107,7 +107,7 @@ func (p part) capacityHint() int {
 	return int(min(max(n, 1), 64))
 }
 
-// lookUp finds a member in the tree; not ok where only the value knows.
+// lookUp finds a member in the tree; ok is false if only the value can tell.
 func (p part) lookUp(name string) (member any, found, ok bool) {
 	switch members := p.content.(type) {
 	case map[string]any:
@@ -120,16 +120,16 @@ func (p part) lookUp(name string) (member any, found, ok bool) {
 	default:
 		return nil, false, false
 	}
-	_, unsigned := member.(uint64) // may be an error as a value
+	_, unsigned := member.(uint64) // its value may be an error
 	return member, found, !unsigned
 }
 
-// An attribute is a value and the path that is selected in it.
+// An attribute is a value and the path selected in it.
 type attribute struct {
 	root     node
 	path     []qualifier
 	cost     uint64
-	optional bool // something in path is
+	optional bool // some step of path is optional
 }
 
 func (a *attribute) isRelative() bool {
@@ -142,7 +142,7 @@ func (a *attribute) isRelative() bool {
 
 type qualifier struct {
 	key      ref.Val
-	name     string // the key, if that is a constant text
+	name     string // the key, if it is a constant string
 	named    bool
 	dynamic  node // computes the key if it is not constant
 	optional bool
@@ -153,7 +153,7 @@ func constantQualifier(key ref.Val, optional bool) qualifier {
 	return qualifier{key: key, name: string(name), named: named, optional: optional}
 }
 
-// keyOf evaluates the key; one that can select nothing gives up.
+// keyOf evaluates the key; it gives up for a value that cannot be a key.
 func (q *qualifier) keyOf(m *machine) part {
 	if q.dynamic == nil {
 		return part{content: q.key}
@@ -185,7 +185,7 @@ func (a *attribute) part(m *machine) part {
 	return p
 }
 
-// start evaluates the root of a path; selects says that something will be selected in it.
+// start evaluates the root of a path; selects: a path follows.
 func start(root node, m *machine, selects bool) part {
 	switch root := root.(type) {
 	case iterator:
@@ -206,7 +206,7 @@ func start(root node, m *machine, selects bool) part {
 	return treePart(v)
 }
 
-// treePart is a value as the tree that it shows, if it shows one.
+// treePart returns a value as the tree behind it, if there is one.
 func treePart(v ref.Val) part {
 	if t, ok := v.(Tree); ok {
 		content, shows := t.Tree()
@@ -215,7 +215,7 @@ func treePart(v ref.Val) part {
 	return part{content: v}
 }
 
-// follow follows a path of which nothing may be absent.
+// follow follows a path without optional steps.
 func (p part) follow(m *machine, path []qualifier) part {
 	for i := range path {
 		q := &path[i]
@@ -238,7 +238,7 @@ func (p part) follow(m *machine, path []qualifier) part {
 	return p
 }
 
-// member selects one member or element; it gives up if there is none.
+// member selects one member or element; it gives up if that is missing.
 func (p part) member(key part) part {
 	if name, isText := key.text(); isText {
 		if found, present, ok := p.lookUp(name); ok {
@@ -259,7 +259,7 @@ func (p part) member(key part) part {
 	return part{content: member(v, key.val())}
 }
 
-// followOptional follows a path of which something may be absent.
+// followOptional follows a path with optional steps.
 func (a *attribute) followOptional(m *machine, v ref.Val, opt *types.Optional) ref.Val {
 	isOptional := opt != nil
 	if isOptional {
@@ -295,7 +295,7 @@ func (a *attribute) followOptional(m *machine, v ref.Val, opt *types.Optional) r
 	return types.OptionalOf(v)
 }
 
-// isKey reports whether a value can select something.
+// isKey reports whether a value can be a key.
 func isKey(v ref.Val) bool {
 	switch v.(type) {
 	case types.String, types.Int, types.Uint, types.Bool, types.Double:
@@ -304,7 +304,7 @@ func isKey(v ref.Val) bool {
 	return false
 }
 
-// member selects one member or element; nil if there is none.
+// member selects one member or element; nil if it is missing.
 func member(v, key ref.Val) ref.Val {
 	switch v := v.(type) {
 	case traits.Mapper:
@@ -325,7 +325,7 @@ func member(v, key ref.Val) ref.Val {
 	return nil
 }
 
-// find selects one member or element that may be absent. What it does not know about is not ok.
+// find selects one member or element that may be missing. It is not ok for unknown types.
 func find(v, key ref.Val) (found ref.Val, present, ok bool) {
 	switch v := v.(type) {
 	case traits.Mapper:

@@ -33,7 +33,7 @@ func MeterOf(vars Variables) *bound.Meter {
 
 // affords charges a call.
 func (m *machine) affords(guard bound.Guard, args ...ref.Val) bool {
-	n := copy(m.args[:], args) // so that those of the caller need not be on the heap
+	n := copy(m.args[:], args) // a copy, so that the caller's arguments need not escape to the heap
 	err := guard(m.meter(), m.args[:n])
 	clear(m.args[:n])
 	return err == nil
@@ -49,7 +49,7 @@ func (m *machine) chargeComparison(left, right ref.Val) bool {
 
 var compare = bound.GuardOf(operators.Equals, overloads.Equals)
 
-// chargeList charges a list of items that is new, and returns it.
+// chargeList charges a new list of items, and returns it.
 func (m *machine) chargeList(list ref.Val, items []ref.Val) ref.Val {
 	if bound.IsHeavy(items) && bound.ChargeMade(m.meter(), list) != nil {
 		return nil
@@ -57,7 +57,7 @@ func (m *machine) chargeList(list ref.Val, items []ref.Val) ref.Val {
 	return list
 }
 
-// Bound makes programs of cel-go charge their calls as plans do. What they cost and answer stays the same.
+// Bound makes programs of cel-go charge their calls as plans do. Results and costs stay the same.
 func (f *Functions) Bound() cel.ProgramOption {
 	b := &builder{functions: f.dispatcher}
 	return cel.CustomDecoratorV2(func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
@@ -98,7 +98,7 @@ func (b *builder) buildGuarded(call interpreter.InterpretableCall) interpreter.I
 	return g
 }
 
-// isOptimized reports calls that cel-go replaces if their last argument is constant.
+// isOptimized reports whether cel-go replaces a call whose last argument is constant.
 func isOptimized(name string) bool {
 	return name == operators.In || name == operators.OldIn || name == "in" || name == "find" || name == "findAll" ||
 		overloads.IsTypeConversionFunction(name)
@@ -125,7 +125,7 @@ func (c *guardedCall) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 			return args[i]
 		}
 	}
-	for _, v := range args { // of one or two arguments, both are evaluated
+	for _, v := range args { // with one or two arguments all of them are evaluated
 		if types.IsUnknownOrError(v) {
 			return v
 		}
@@ -182,8 +182,8 @@ func (c *chargedConstructor) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	return v
 }
 
-// stop ends the evaluation as cel-go does where the cost limit is passed. As a value the error would not: a loop goes
-// on, and what counts costs does not expect errors where lists should be.
+// stop ends the evaluation in the way in which cel-go ends one that exceeds the cost limit. As a value, the error would
+// not: a loop would continue, and cost tracking does not expect errors in the place of lists.
 func stop(err error) {
 	panic(interpreter.EvalCancelledError{Cause: interpreter.ContextCancelled, Message: err.Error()})
 }

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/library"
 )
 
-// A costKind says how the cost of a call follows from its arguments and its result.
+// A costKind is the rule for the cost of a call, given its arguments and its result.
 type costKind uint8
 
 const (
@@ -24,23 +24,23 @@ const (
 	costPrefix               // the length of the second argument
 	costText                 // the length of the first argument
 	costMembership           // the size of the second argument
-	costSmaller              // the smaller of two
-	costBoth                 // both together
-	costMatches              // a text times a pattern
-	costContains             // a text times another
-	costList                 // the size of the list that is made
+	costSmaller              // the smaller of the two
+	costBoth                 // the sum of the two
+	costMatches              // the length of a text times that of a pattern
+	costContains             // the length of a text times that of another
+	costList                 // the size of the resulting list
 	costFlatten              // the size of the first argument, for each level
-	costCompare              // each item of the first argument with each
-	costCompareKeys          // each item of the second argument with each
+	costCompare              // all pairs of items of the first argument
+	costCompareKeys          // all pairs of items of the second argument
 	costProduct              // the sizes of two lists
-	costProducts             // twice that
+	costProducts             // twice the product
 	costCopy                 // twice the length of the first argument
-	costLibrary              // what the estimator of the server's libraries says, else by the overload
+	costLibrary              // by the estimator of the server's libraries, or else by the overload
 )
 
 // costOf classifies a call as CostTracker.costCall in interpreter/runtimecost.go v0.29.2 does: by the trackers of the
-// list and set libraries (ext v0.29.2), then as library.CostEstimator does, then by the overload. Not covered are
-// trackers of other libraries.
+// list and set libraries (ext v0.29.2), then as library.CostEstimator does, then by the overload. Trackers of other
+// libraries are not covered.
 func costOf(name, overload string) (kind costKind, covered bool) {
 	switch overload {
 	case "list_slice", "lists_range", "list_reverse":
@@ -69,7 +69,7 @@ func costOf(name, overload string) (kind costKind, covered bool) {
 	return costKindOf(overload), true
 }
 
-// costOf is costOf in the minor that b plans for.
+// costOf is costOf for the minor of b.
 func (b *builder) costOf(name, overload string) (kind costKind, covered bool) {
 	if b.older.TextCosts {
 		switch overload {
@@ -85,7 +85,7 @@ func (b *builder) costOf(name, overload string) (kind costKind, covered bool) {
 	return costOf(name, overload)
 }
 
-// LibraryFunctions matches the names of the functions whose costs the libraries of Kubernetes say.
+// LibraryFunctions matches the names of the functions whose costs the libraries of Kubernetes define.
 var LibraryFunctions = regexp.MustCompile(
 	`\b(` + strings.ReplaceAll(strings.Join(slices.Sorted(maps.Keys(libraryCosts)), "|"), ".", `\.`) + `)\b`)
 
@@ -110,7 +110,7 @@ func costKindOf(overload string) costKind {
 	return costUnit
 }
 
-// libraryCosts has the functions that library.CostEstimator of k8s.io/apiserver v0.37.2 knows, whatever their overload.
+// libraryCosts has the functions that library.CostEstimator of k8s.io/apiserver v0.37.2 knows, for all overloads.
 var libraryCosts = func() map[string]costKind {
 	known := map[string]costKind{}
 	for kind, names := range map[costKind]string{
@@ -237,7 +237,7 @@ func smallerCost(left, right ref.Val) uint64 { return traversal(min(size(left), 
 // smallerText is smallerCost of texts.
 func smallerText(left, right string) uint64 { return traversal(min(runes(left), runes(right))) }
 
-// runes counts the characters of a text. Most texts are ASCII, of which it looks at eight at once.
+// runes counts the characters of a text. For ASCII, the usual case, it processes eight at once.
 func runes(s string) uint64 {
 	i := 0
 	for ; i+8 <= len(s); i += 8 {

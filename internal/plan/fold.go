@@ -44,7 +44,7 @@ func (f *fold) evalItem(m *machine) (more, ok bool) {
 	return true, v != nil
 }
 
-// iterate calls one with each item as the iterator, while there is more. False gives up.
+// iterate calls one with each item as the iterator, while more is true. It returns false to give up.
 func (f *fold) iterate(m *machine, over part, one func(*machine) (more, ok bool)) bool {
 	if f.entries {
 		return f.iterateEntries(m, over, one)
@@ -78,7 +78,7 @@ func (f *fold) iterate(m *machine, over part, one func(*machine) (more, ok bool)
 	return true
 }
 
-// iterateEntries is iterate with the index or key of each item as the iterator, and the item as the second one.
+// iterateEntries is iterate with the index or key of each item as the iterator, and the item as the second variable.
 func (f *fold) iterateEntries(m *machine, over part, one func(*machine) (more, ok bool)) bool {
 	entry := func(key, v ref.Val) (more, ok bool) {
 		if v == nil {
@@ -111,7 +111,7 @@ func (f *fold) iterateEntries(m *machine, over part, one func(*machine) (more, o
 	return true
 }
 
-// item calls one with an item, unless that gives up.
+// item calls one with an item, unless the item gives up.
 func (f *fold) item(m *machine, item part, one func(*machine) (more, ok bool)) (more, ok bool) {
 	if item.hasGivenUp() {
 		return false, false
@@ -124,7 +124,7 @@ func (f *fold) item(m *machine, item part, one func(*machine) (more, ok bool)) (
 	return ok, ok
 }
 
-// accumulator is the result so far of a comprehension. Its first value is made when it is first read.
+// accumulator is the present result of a comprehension. Its first value is made when it is first read.
 type accumulator struct{ *fold }
 
 func (a accumulator) eval(m *machine) ref.Val {
@@ -144,7 +144,7 @@ func (a accumulator) eval(m *machine) ref.Val {
 	return v
 }
 
-// isAccumulator reports that n reads the accumulator and nothing in it, for a cost of 1.
+// isAccumulator reports whether n reads exactly the accumulator, at a cost of 1.
 func (f *fold) isAccumulator(n node) bool {
 	a, ok := n.(*attribute)
 	if !ok || len(a.path) > 0 || a.cost != 1 {
@@ -154,7 +154,7 @@ func (f *fold) isAccumulator(n node) bool {
 	return ok && accu.fold == f
 }
 
-// recognize returns the node of a macro that has one, else the fold.
+// recognize returns the specialised node of a macro, or else the fold.
 func recognize(f *fold) node {
 	if q := recognizeQuantifier(f); q != nil {
 		return q
@@ -165,15 +165,15 @@ func recognize(f *fold) node {
 	return f
 }
 
-// quantifier is the macro all or exists: a fold whose result is settled by the first item with the decisive value.
+// quantifier is the macro all or exists: a fold whose result the first item with the decisive value settles.
 type quantifier struct {
 	*fold
 	test     node
 	decisive types.Bool
-	going    uint64 // what it costs to find out whether it is settled
+	going    uint64 // the cost of testing whether it is settled
 }
 
-// recognizeQuantifier recognizes a quantifier, else it returns nil.
+// recognizeQuantifier returns a quantifier, or nil for other folds.
 func recognizeQuantifier(f *fold) *quantifier {
 	init, ok := f.init.(constant)
 	if !ok || !f.isAccumulator(f.result) {
@@ -225,14 +225,14 @@ func (q *quantifier) eval(m *machine) ref.Val {
 	return result
 }
 
-// collection is the macro map or filter: a fold that adds items to a list, one at a time.
+// collection is the macro map or filter: a fold that appends items to a list.
 type collection struct {
 	*fold
 	filter  node // nil: every item
 	element node
 }
 
-// recognizeCollection recognizes a collection, else it returns nil.
+// recognizeCollection returns a collection, or nil for other folds.
 func recognizeCollection(f *fold) *collection {
 	init, ok := f.init.(constant)
 	if !ok {
@@ -288,7 +288,7 @@ func (c *collection) each(m *machine, over part, add func(*machine) bool) bool {
 				return true, isBool
 			}
 		}
-		m.cost += 1 + common.ListCreateBaseCost + 1 // the accumulator, the list that is added to it, the addition
+		m.cost += 1 + common.ListCreateBaseCost + 1 // the accumulator, the new list, the addition
 		return true, add(m)
 	})
 	m.cost++ // the accumulator, as the result

@@ -15,7 +15,7 @@ import (
 	"github.com/celgate/celgate/internal/bound"
 )
 
-// value makes an error or unknown value give up.
+// value gives up for an error or unknown value.
 func value(v ref.Val) ref.Val {
 	switch v.(type) {
 	case *types.Err, *types.Unknown:
@@ -28,7 +28,7 @@ type constant struct{ value ref.Val }
 
 func (c constant) eval(*machine) ref.Val { return c.value }
 
-// paid is a constant that costs what its computation does.
+// paid is a constant with the cost of its computation.
 type paid struct {
 	value ref.Val
 	cost  uint64
@@ -43,7 +43,7 @@ func (p *paid) eval(m *machine) ref.Val {
 type global string
 
 func (g global) eval(m *machine) ref.Val {
-	// What variables cost counts elsewhere, so that none may be evaluated that cel-go would not reach.
+	// The costs of variables are counted elsewhere; a variable that cel-go would not reach must not be evaluated.
 	if m.cost > m.limit {
 		return nil
 	}
@@ -58,7 +58,7 @@ func (g global) eval(m *machine) ref.Val {
 	return value(cel)
 }
 
-// record is a variable of [Records]: request, of which few members are asked for, and the value of a scope.
+// record is a variable of [Records]: request, of which expressions read few members, or the value of a scope.
 type record struct{ global }
 
 func (r record) members(m *machine) part {
@@ -79,7 +79,7 @@ type iterator int
 
 func (i iterator) eval(m *machine) ref.Val { return m.locals[i].val() }
 
-// logical is && or ||: decisive is the value that settles it.
+// logical is && or ||; the value decisive settles it.
 type logical struct {
 	terms    []node
 	decisive types.Bool
@@ -167,7 +167,7 @@ func (e *inequality) eval(m *machine) ref.Val {
 	return types.Bool(types.Equal(left, right) != types.True)
 }
 
-// evalBoth evaluates two nodes, not ok if one gives up.
+// evalBoth evaluates two nodes; ok is false if one gives up.
 func evalBoth(m *machine, left, right node) (l, r part, ok bool) {
 	if l = partOf(left, m); l.hasGivenUp() {
 		return l, r, false
@@ -176,7 +176,7 @@ func evalBoth(m *machine, left, right node) (l, r part, ok bool) {
 	return l, r, !r.hasGivenUp()
 }
 
-// texts returns two parts as texts, if they are.
+// texts returns two parts if both are strings.
 func texts(l, r part) (left, right string, ok bool) {
 	if left, ok = l.text(); !ok {
 		return "", "", false
@@ -229,14 +229,14 @@ type binary struct {
 	impl           functions.BinaryOp
 	cost           costKind
 	guard          bound.Guard // nil: none
-	fast           shortcut    // else nil
+	fast           shortcut    // may be nil
 }
 
-// A shortcut applies a function to parts of trees without values of them, and says what it costs. Nil: it does not
-// know.
+// A shortcut applies a function to parts of trees without making values of them, and returns its cost. It returns nil
+// if it cannot tell.
 type shortcut func(left, right part) (v ref.Val, cost uint64)
 
-// shortcutOf returns the shortcut of a function with two arguments, of which arg is the second; nil if there is none.
+// shortcutOf returns the shortcut of a function with two arguments, the second of which is arg; nil if there is none.
 func shortcutOf(name, overload string, cost costKind, arg node) shortcut {
 	switch {
 	case overload == overloads.StartsWithString:
@@ -254,7 +254,7 @@ func shortcutOf(name, overload string, cost costKind, arg node) shortcut {
 	return nil
 }
 
-// endCost is the cost of looking at one end of a text: by the length of that end, or with costText of the text.
+// endCost returns the cost of comparing one end of a text: by the length of that end, or with costText of the text.
 func endCost(kind costKind, arg node) func(s, end string) uint64 {
 	if kind == costText {
 		return func(s, _ string) uint64 { return traversal(runes(s)) }
@@ -278,7 +278,7 @@ func textTest(test func(s, arg string) bool, cost func(s, arg string) uint64) sh
 	}
 }
 
-// isIn finds a text in a map or in a list of texts.
+// isIn finds a string in a map or in a list of strings.
 func isIn(element, in part, kind costKind) (ref.Val, uint64) {
 	text, isText := element.text()
 	if !isText {
@@ -389,14 +389,13 @@ func (n *matches) eval(m *machine) ref.Val {
 	return types.Bool(n.re.MatchString(text))
 }
 
-// isSmall reports whether a constant pattern is compiled once. One that takes much is compiled for each call, which is
-// charged for it.
+// isSmall reports whether a constant pattern is compiled once. A large one is compiled and charged for each call.
 func isSmall(pattern ref.Val) bool {
 	text, isText := pattern.(types.String)
 	return !isText || bound.PatternOf(string(text), bound.Served.Bytes).IsSmall()
 }
 
-// searchOverload returns find or findAll with a constant pattern, nil if that is none.
+// searchOverload returns find or findAll with a constant pattern; nil for an invalid one.
 func searchOverload(impl *functions.Overload, pattern ref.Val) *functions.Overload {
 	text, isText := pattern.(types.String)
 	if !isText {
@@ -454,11 +453,11 @@ func (s *set) eval(m *machine) ref.Val {
 	if v == nil {
 		return nil
 	}
-	return types.Bool(s.values[v]) // panics for a value that cannot be a key, such as bytes, as it does in cel-go
+	return types.Bool(s.values[v]) // panics, as in cel-go, for a value that cannot be a key, such as bytes
 }
 
-// membership makes a set of a constant list, by the rules of maybeOptimizeSetMembership in
-// interpreter/decorators.go v0.29.2; nil if it is none.
+// membership makes a set of a constant list, by the rules of maybeOptimizeSetMembership in interpreter/decorators.go
+// v0.29.2; nil if they do not allow it.
 func membership(arg node, v ref.Val) node {
 	list, ok := v.(traits.Lister)
 	if !ok {
@@ -494,13 +493,13 @@ func membership(arg node, v ref.Val) node {
 	return &set{arg, values}
 }
 
-// An element is what a literal of a list, map or struct holds in one place.
+// An element is one element of a literal of a list, map or struct.
 type element struct {
 	node
-	optional bool // the value is an optional one, and without a value there is nothing in the place
+	optional bool // the value is an optional; an empty one is left out
 }
 
-// evaluate returns what is held, if it is present. Not ok gives up.
+// evaluate returns the value, if it is present. It is not ok to give up.
 func (e element) evaluate(m *machine) (v ref.Val, present, ok bool) {
 	v = e.eval(m)
 	if v == nil || !e.optional {
@@ -595,7 +594,7 @@ func (s *structure) eval(m *machine) ref.Val {
 type alternative struct {
 	optional, otherwise node
 	unwrap              bool
-	lenient             bool // what is not an optional value is returned as it is
+	lenient             bool // a value that is not an optional is returned unchanged
 }
 
 func (a *alternative) eval(m *machine) ref.Val {

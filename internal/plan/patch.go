@@ -7,8 +7,8 @@ import (
 	"k8s.io/apiserver/pkg/cel/mutation"
 )
 
-// operation is a literal of [mutation.JSONPatchTypeName]: its value is made at once, where other literals put their
-// fields into a map first, for the provider.
+// operation is a literal of [mutation.JSONPatchTypeName]. Its value is made directly, without the map of fields that
+// other literals need for the provider.
 type operation struct {
 	*structure
 }

@@ -1,11 +1,11 @@
-// Package plan evaluates checked CEL expressions and counts what they cost in one go.
+// Package plan evaluates checked CEL expressions and counts their costs in one pass.
 //
-// cel-go counts costs with an observer around every step, which takes three quarters of an evaluation. A [Plan] is
-// the same expression as a tree of nodes that add the same figures themselves (as interpreter/runtimecost.go
-// v0.29.2 with library.CostEstimator of k8s.io/apiserver v0.37.2). It is exact where it answers and does not answer
-// where it might not be: New returns nil for an expression with something that it does not know, and Eval gives up
-// at the first error, even one that a logical operator would swallow, and where the limit is passed. The caller
-// then asks cel-go, which has the error's text, its cost and the place where evaluation stops.
+// cel-go counts costs with an observer around every step, which takes three quarters of an evaluation. A [Plan] is the
+// same expression as a tree of nodes that add the same costs themselves (as interpreter/runtimecost.go v0.29.2 with
+// library.CostEstimator of k8s.io/apiserver v0.37.2). Its answers are exact, and it does not answer where they might
+// not be: New returns nil for an expression that it does not cover completely, and Eval gives up at the first error,
+// even one that a logical operator would absorb, and when the cost exceeds the limit. The caller then asks cel-go,
+// which provides the text of the error, the cost and the place where evaluation stops.
 package plan
 
 import (
@@ -31,7 +31,7 @@ import (
 // A Plan is one expression, ready to be evaluated. It is immutable and safe for concurrent use.
 type Plan struct {
 	root  node
-	tree  treeNode // of an Object literal, else nil
+	tree  treeNode // of an Object literal; else nil
 	slots int      // local variables
 	limit uint64
 }
@@ -47,15 +47,16 @@ type Functions struct {
 	older      Older
 }
 
-// An Older says what the language did otherwise in an older minor: see the quirks of these names.
+// An Older lists differences of the language in older minors: see the quirks of the same names.
 type Older struct {
 	LibraryCosts    bool // functions of the Kubernetes libraries cost 1
-	OptionalOfAny   bool // or and orValue return what is not an optional value
+	OptionalOfAny   bool // or and orValue return the value of a non-optional
 	QuantityAliased bool // add and sub may change a quantity
 	TextCosts       bool // startsWith, endsWith and the function matches have other costs
 }
 
-// NewFunctions collects the implementations of env, which those that extend it without functions of their own share.
+// NewFunctions collects the implementations of env. Environments that extend it without functions of their own share
+// them.
 func NewFunctions(env *cel.Env, older Older) (*Functions, error) {
 	d := interpreter.NewDispatcher()
 	for _, f := range env.Functions() {
@@ -70,8 +71,7 @@ func NewFunctions(env *cel.Env, older Older) (*Functions, error) {
 	return &Functions{d, older}, nil
 }
 
-// New plans a checked expression whose evaluation may cost limit. It returns nil for an expression that it does
-// not cover.
+// New plans a checked expression with a cost limit. It returns nil for an expression that it does not cover.
 func New(env *cel.Env, fns *Functions, checked *cel.Ast, limit uint64) *Plan {
 	native := checked.NativeRep()
 	b := &builder{
@@ -97,102 +97,99 @@ func New(env *cel.Env, fns *Functions, checked *cel.Ast, limit uint64) *Plan {
 // A machine is the state of one evaluation.
 type machine struct {
 	vars       Variables
-	records    Records // of vars, once it was asked for
+	records    Records // of vars; set on first use
 	cost       uint64
 	limit      uint64
 	iterations uint64
 	done       <-chan struct{}
 	locals     []part
-	args       [4]ref.Val // of a call that is guarded
+	args       [4]ref.Val // of a guarded call
 }
 
 var machines = sync.Pool{New: func() any { return new(machine) }}
 
-// Panicked is told why a plan gives up when its own code panicked, which is a defect of this package that cel-go hides.
-// Tests set it, before anything is evaluated.
+// Panicked receives the reason when a plan gives up because of a panic in its own code, a defect of this package that
+// cel-go hides. Tests set it before they evaluate anything.
 var Panicked func(reason any)
 
-// Eval evaluates the plan. The result is never an error; ok is false if the plan gives up: nothing is known then.
-func (p *Plan) Eval(vars Variables, done <-chan struct{}) (value ref.Val, cost uint64, ok bool) {
-	return p.run(vars, done, p.root.eval)
+// A Memory keeps the machine of one evaluation for the next one on the same goroutine; nil uses a shared pool.
+type Memory struct{ free *machine }
+
+func (f *Memory) take() *machine {
+	if f == nil || f.free == nil {
+		return machines.Get().(*machine)
+	}
+	m := f.free
+	f.free = nil
+	return m
 }
 
-func (p *Plan) run(vars Variables, done <-chan struct{}, eval func(*machine) ref.Val) (value ref.Val, cost uint64,
-	ok bool) {
-	r := p.Repeat(vars, done)
-	value, cost, ok = r.run(eval)
-	r.Close()
+func (f *Memory) keep(m *machine) {
+	if f == nil || f.free != nil { // an expression evaluated within another one
+		machines.Put(m)
+		return
+	}
+	f.free = m
+}
+
+// Eval evaluates the plan. The result is never an error; ok is false if the plan gives up, and then the other results
+// are meaningless.
+func (p *Plan) Eval(vars Variables, done <-chan struct{}, memory *Memory) (value ref.Val, cost uint64, ok bool) {
+	return p.run(vars, done, memory, p.root.eval)
+}
+
+func (p *Plan) run(vars Variables, done <-chan struct{}, memory *Memory, eval func(*machine) ref.Val) (value ref.Val,
+	cost uint64, ok bool) {
+	m := memory.take()
+	m.vars, m.done, m.limit = vars, done, p.limit
+	if len(m.locals) < p.slots {
+		m.locals = make([]part, p.slots)
+	}
+	value, cost, ok, usable := p.attempt(m, eval)
+	if usable {
+		clear(m.locals[:p.slots])
+		m.vars, m.records, m.done = nil, nil, nil
+		memory.keep(m)
+	}
 	return value, cost, ok
 }
 
-// A Repeated is a plan that is evaluated again and again in the same memory, with variables that may have changed in
-// between. It is for one goroutine, until it is closed.
-type Repeated struct {
-	plan    *Plan
-	machine *machine // nil: its memory is not to be used again
-	vars    Variables
-	done    <-chan struct{}
-}
-
-// Repeat begins evaluations of the plan.
-func (p *Plan) Repeat(vars Variables, done <-chan struct{}) Repeated {
-	return Repeated{p, nil, vars, done}
-}
-
-// Eval is [Plan.Eval] for what the variables hold now.
-func (r *Repeated) Eval() (value ref.Val, cost uint64, ok bool) { return r.run(r.plan.root.eval) }
-
-// Close ends the evaluations.
-func (r *Repeated) Close() {
-	if m := r.machine; m != nil {
-		clear(m.locals[:r.plan.slots])
-		m.vars, m.records, m.done, r.machine = nil, nil, nil, nil
-		machines.Put(m)
-	}
-}
-
-func (r *Repeated) run(eval func(*machine) ref.Val) (value ref.Val, cost uint64, ok bool) {
-	m := r.machine
-	if m == nil {
-		m = machines.Get().(*machine)
-		m.vars, m.done, m.limit = r.vars, r.done, r.plan.limit
-		if len(m.locals) < r.plan.slots {
-			m.locals = make([]part, r.plan.slots)
-		}
-		r.machine = m
-	}
+// attempt evaluates once. After a panic the memory of the machine is not usable.
+func (p *Plan) attempt(m *machine, eval func(*machine) ref.Val) (value ref.Val, cost uint64, ok, usable bool) {
 	m.cost, m.iterations = 0, 0
 	defer func() {
-		if reason := recover(); reason != nil {
-			if Panicked != nil {
-				Panicked(reason)
-			}
-			value, ok, r.machine = nil, false, nil // cel-go says what is wrong; the machine is not used again
+		if usable {
+			return
 		}
+		if reason := recover(); Panicked != nil {
+			Panicked(reason)
+		}
+		value, ok = nil, false // cel-go reports the error
 	}()
 	value = eval(m)
+	usable = true
 	if m.iterations >= ManyIterations {
-		if l, ok := r.vars.(Looper); ok {
+		if l, is := m.vars.(Looper); is {
 			l.NoteLoop(m.iterations, m.cost, m.cost > m.limit)
 		}
 	}
 	if value == nil || m.cost > m.limit {
-		return nil, 0, false
+		return nil, 0, false, true
 	}
-	return value, m.cost, true
+	return value, m.cost, true, true
 }
 
-// ManyIterations are so many in one evaluation that cel-go v0.29.2 takes a second and more for them: its cost tracker
-// searches a stack that grows with every iteration.
+// ManyIterations is a number of iterations in one evaluation for which cel-go v0.29.2 takes a second or more: its cost
+// tracker searches a stack that grows with every iteration.
 const ManyIterations = 15_000
 
-// A Looper is a Variables that is told about evaluations with many iterations, their costs, and whether those are over
-// the limit.
+// A Looper is a Variables that receives evaluations with many iterations, their costs, and whether these exceed the
+// limit.
 type Looper interface {
 	NoteLoop(iterations, cost uint64, over bool)
 }
 
-// interruptFrequency is how many iterations pass between two looks at the context.
+// interruptFrequency is the number of iterations between two looks at the context.
 const interruptFrequency = 100
 
 // next counts one iteration of a comprehension; false ends the evaluation.
@@ -204,7 +201,7 @@ func (m *machine) next() bool {
 	return m.iterations%interruptFrequency != 0 || m.look()
 }
 
-// look lets others run, and reports whether somebody still waits for the result.
+// look yields the processor, and reports whether the result is still needed.
 func (m *machine) look() bool {
 	if m.done == nil {
 		return true
@@ -213,13 +210,13 @@ func (m *machine) look() bool {
 	case <-m.done:
 		return false
 	default:
-		// to who answers at deadlines: many long evaluations would take the processor for 10 ms each
+		// to goroutines that answer at deadlines: many long evaluations would hold the processor for 10 ms each
 		runtime.Gosched()
 		return true
 	}
 }
 
-// A node is one step. The value nil gives up.
+// A node is one step. A nil value gives up.
 type node interface {
 	eval(m *machine) ref.Val
 }
@@ -321,7 +318,7 @@ func (b *builder) selection(e ast.Expr) node {
 		return nil
 	}
 	if t := b.types[s.Operand().ID()]; t != nil && t.Kind() == types.StructKind {
-		// A field of a Go struct is read by functions of its own.
+		// Fields of a Go struct are read by functions of their own.
 		if f, found := b.provider.FindStructFieldType(t.TypeName(), s.FieldName()); found && f.IsSet != nil &&
 			f.GetFrom != nil {
 			return nil
@@ -344,14 +341,14 @@ func (b *builder) selection(e ast.Expr) node {
 	return &presence{root: a.root, path: a.path[:len(a.path)-1], name: name}
 }
 
-// qualify appends a qualifier to what is an attribute already, and makes an attribute of everything else.
+// qualify appends a qualifier to an attribute, or makes an attribute of another operand.
 func qualify(operand node, q qualifier) *attribute {
 	var a attribute
 	switch operand := operand.(type) {
 	case *attribute:
 		a = *operand
 	case *conditional:
-		a = attribute{root: operand} // a conditional itself costs nothing
+		a = attribute{root: operand} // a conditional itself is free
 	default:
 		a = attribute{root: operand, cost: 1}
 	}
@@ -390,7 +387,7 @@ func (b *builder) mapping(e ast.MapExpr) node {
 	return b.foldLiteral(n, parts...)
 }
 
-// foldLiteral evaluates a literal of constants once: those are free.
+// foldLiteral evaluates a literal of constants once: such literals are free.
 func (b *builder) foldLiteral(n node, parts ...node) node {
 	for _, p := range parts {
 		if _, ok := p.(constant); !ok {
@@ -484,7 +481,7 @@ func (b *builder) call(e ast.Expr) node {
 	return b.functionCall(e.ID(), c.FunctionName(), args)
 }
 
-// branch is what a conditional resolves without it counting as a step.
+// branch returns the operand of a conditional, whose resolution does not count as a step.
 func branch(n node) node {
 	if a, ok := n.(*attribute); ok {
 		free := *a
@@ -586,7 +583,7 @@ func (b *builder) functionCall(id int64, name string, args []node) node {
 	return n
 }
 
-// implementation finds a function as cel-go's planner does: by its overload, else by its name.
+// implementation finds a function as cel-go's planner does: by its overload, or else by its name.
 func (b *builder) implementation(name, overload string) *functions.Overload {
 	if overload != "" {
 		if impl, found := b.functions.FindOverload(overload); found {
@@ -597,7 +594,7 @@ func (b *builder) implementation(name, overload string) *functions.Overload {
 	return impl
 }
 
-// pure are functions whose value for constants is made once, though every call is paid for.
+// pure are functions whose value for constants is computed once, though every call has its cost.
 var pure = map[string]bool{"quantity": true, "semver": true, "ip": true, "cidr": true, "isQuantity": true,
 	"isSemver": true, "lowerAscii": true, "upperAscii": true}
 

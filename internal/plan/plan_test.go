@@ -114,8 +114,8 @@ func (e *environment) compare(src string, limit uint64) (covered bool, err error
 	}
 	for _, form := range []eval.Form{eval.Plain, eval.Reflected} {
 		vars := inputs(form)
-		got, cost, ok := p.Eval(vars, nil)
-		again, againCost, againOk := p.Eval(records{vars}, nil)
+		got, cost, ok := p.Eval(vars, nil, nil)
+		again, againCost, againOk := p.Eval(records{vars}, nil, nil)
 		if againOk != ok || againCost != cost || ok && !same(got, again) {
 			return covered, &differs{fmt.Sprintf("%s: %v for %d, with a record %v for %d", src, got, cost, again,
 				againCost)}
@@ -243,14 +243,14 @@ func TestLimit(t *testing.T) {
 			t.Fatal(issues.Err())
 		}
 		p := plan.New(e.env, e.fns, checked, celenv.ExpressionLimit)
-		_, cost, ok := p.Eval(inputs(eval.Plain), nil)
+		_, cost, ok := p.Eval(inputs(eval.Plain), nil, nil)
 		if !ok || cost == 0 {
 			continue
 		}
-		if _, _, ok := plan.New(e.env, e.fns, checked, cost-1).Eval(inputs(eval.Plain), nil); ok {
+		if _, _, ok := plan.New(e.env, e.fns, checked, cost-1).Eval(inputs(eval.Plain), nil, nil); ok {
 			t.Errorf("%s costs %d and passes a limit of %d", src, cost, cost-1)
 		}
-		if _, _, ok := plan.New(e.env, e.fns, checked, cost).Eval(inputs(eval.Plain), nil); !ok {
+		if _, _, ok := plan.New(e.env, e.fns, checked, cost).Eval(inputs(eval.Plain), nil, nil); !ok {
 			t.Errorf("%s costs %d and does not pass that limit", src, cost)
 		}
 	}

@@ -11,15 +11,15 @@ import (
 	"github.com/celgate/celgate/internal/bound"
 )
 
-// Tree evaluates a plan whose expression is an Object literal to the JSON tree that dynamic.ObjectVal of
-// k8s.io/apiserver/pkg/cel/mutation v0.37.2 converts it to, without the values in between. Trees of several evaluations
-// may share parts, and are not to be changed. ok is false if the plan gives up, or if a type name does not match its
+// Tree evaluates a plan whose expression is an Object literal. The result is the JSON tree to which dynamic.ObjectVal
+// of k8s.io/apiserver/pkg/cel/mutation v0.37.2 converts it, without intermediate values. Trees of several evaluations
+// may share parts, and must not be changed. ok is false if the plan gives up, or if a type name does not match its
 // place.
 func (p *Plan) Tree(vars Variables, done <-chan struct{}) (tree map[string]any, cost uint64, ok bool) {
 	if p.tree == nil {
 		return nil, 0, false
 	}
-	_, cost, ok = p.run(vars, done, func(m *machine) ref.Val {
+	_, cost, ok = p.run(vars, done, nil, func(m *machine) ref.Val {
 		var v any
 		if v, ok = p.tree.tree(m); !ok {
 			return nil
@@ -35,7 +35,7 @@ type treeNode interface {
 	tree(m *machine) (any, bool)
 }
 
-// treeOf makes the tree of a node that stands at a place in an Object literal: in field of the type at.
+// treeOf makes the tree of a node in an Object literal: the value of field in the type at.
 func treeOf(n node, at, field string) treeNode {
 	switch n := n.(type) {
 	case *structure:
@@ -56,7 +56,7 @@ func treeOf(n node, at, field string) treeNode {
 	return converter{n, at, field}
 }
 
-// structureTree is nil if the name of the type, or of one in it, does not match its place.
+// structureTree returns nil if the name of the type, or of one inside, does not match its place.
 func structureTree(s *structure, at string) treeNode {
 	if s.typeName != at {
 		return nil
@@ -65,7 +65,7 @@ func structureTree(s *structure, at string) treeNode {
 	fixed := true
 	cost := uint64(common.StructCreateBaseCost)
 	for i, name := range s.fields {
-		if s.values[i].optional { // converted when it is known to be present
+		if s.values[i].optional { // converted once it is known to be present
 			fixed = false
 			continue
 		}
@@ -141,7 +141,7 @@ func (c converter) tree(m *machine) (any, bool) {
 	p := partOf(c.node, m)
 	if p.shows != nil {
 		switch p.content.(type) {
-		case string, int64, bool, float64: // what their values are converted to
+		case string, int64, bool, float64: // the results of conversion
 			return p.content, true
 		}
 	}
@@ -159,7 +159,7 @@ func (m *machine) convert(v ref.Val, at, field string) (any, bool) {
 	return convert(v, at, field)
 }
 
-// convert converts a value with the code of the literal that it is a field of.
+// convert converts a value with the code of the literal around it.
 func convert(v ref.Val, at, field string) (any, bool) {
 	if native, ok := scalar(v); ok {
 		return native, true
@@ -274,7 +274,7 @@ func collectionTreeOf(c *collection, at, field string) treeNode {
 
 func (t *collectionTree) tree(m *machine) (any, bool) {
 	over := partOf(t.over, m)
-	var list []any // nil until something is added, as it is on the server
+	var list []any // nil until an item is added, as on the server
 	ok := t.each(m, over, func(m *machine) bool {
 		v, ok := t.element.tree(m)
 		if list == nil {

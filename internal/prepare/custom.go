@@ -10,13 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// A structure prunes and defaults custom objects by the structural schema that their type was made from: undeclared
-// members and nulls that are not allowed go, defaults come (as apiextensions-apiserver pkg/apiserver/schema v0.37.2:
-// pruning, defaulting and objectmeta, in this order and in one walk). Types of values are not checked; the server
-// does that when it validates.
+// A structure prunes and defaults custom objects by the structural schema of their type: it removes undeclared members
+// and nulls that are not allowed, and adds defaults (as apiextensions-apiserver pkg/apiserver/schema v0.37.2: pruning,
+// defaulting and objectmeta, in this order; here in one walk). It does not check the types of values; the server does
+// that when it validates.
 type structure struct {
-	prune    bool // false after a mutation, when the server only applies defaults, and in defaults
-	defaults bool // the value is a default: the schema's undeclared members are gone, metadata is to be made right
+	prune    bool // false after a mutation, when the server only applies defaults, and inside defaults
+	defaults bool // the value is a default: the schema's undeclared members were removed, metadata must be coerced
 	unknown  bool
 	failed   bool // a metadata member does not fit its type
 }
@@ -28,7 +28,7 @@ func (s *structure) fallback(t *shape.Type, v any) any {
 	return out
 }
 
-// value returns what becomes of v; known is as for a pass.
+// value returns the result for v; known is that of a pass.
 func (s *structure) value(t *shape.Type, v, known any) (any, bool) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -80,12 +80,12 @@ func (s *structure) object(t *shape.Type, in, known map[string]any) (map[string]
 	return o.m, !o.owned
 }
 
-// meta treats metadata as the Go type ObjectMeta, at the root and in embedded objects, whose apiVersion and kind are
-// texts.
+// meta decodes metadata as the Go type ObjectMeta, at the root and in embedded objects, whose apiVersion and kind must
+// be strings.
 func (s *structure) meta(t *shape.Type, o *members, name string, old any) {
 	if name != "metadata" {
 		_, isText := old.(string)
-		s.unknown = s.unknown || !isText // a problem, but at the root
+		s.unknown = s.unknown || !isText // an error, except at the root
 		return
 	}
 	f := t.Field(name)
@@ -145,11 +145,11 @@ func typeMember(name string) bool {
 	return name == "apiVersion" || name == "kind" || name == "metadata"
 }
 
-// customProblems says what is wrong with a custom object, in the server's words: an error of its metadata, or the
-// unknown fields, those of metadata first.
+// customProblems returns the errors of a custom object, in the server's words: an error of its metadata, or the unknown
+// fields, those of metadata first.
 func customProblems(t *shape.Type, obj map[string]any) (unknown []string, err error) {
 	var inMeta, pruned, embedded []string
-	// Embedded metadata is named by a field path, in which members of a map stand in brackets.
+	// Embedded metadata is named by a field path, with brackets around keys of maps.
 	var walk func(t *shape.Type, v any, path, fieldPath string)
 	walk = func(t *shape.Type, v any, path, fieldPath string) {
 		switch v := v.(type) {
@@ -167,7 +167,7 @@ func customProblems(t *shape.Type, obj map[string]any) (unknown []string, err er
 						continue
 					}
 					found, problem := problems(f.Type, v[name])
-					if problem != nil && path != "" { // the root's is told bare
+					if problem != nil && path != "" { // that of the root does not have a path
 						problem = field.Invalid(field.NewPath(join(fieldPath, ".metadata")), v[name], problem.Error())
 					}
 					if err == nil {

@@ -7,32 +7,31 @@ import (
 	"github.com/celgate/celgate/internal/tree"
 )
 
-// A pass decodes a tree into the Go type that a schema.Type describes, applies the defaults and encodes the result,
-// in one walk and without the Go type. What comes out equal to what came in is the same tree, not a copy.
+// A pass decodes a tree into the Go type that a schema.Type describes, applies the defaults and encodes the result, in
+// one walk and without the Go type. An unchanged result is the input itself, not a copy.
 //
-// It decodes as sigs.k8s.io/json does (names are case-sensitive, null leaves the zero value) and encodes
-// as encoding/json does (omitempty drops zero scalars, null pointers and empty lists and maps, but
-// never a struct).
+// It decodes like sigs.k8s.io/json (names are case-sensitive, null leaves the zero value) and encodes like
+// encoding/json (omitempty drops zero scalars, null pointers and empty lists and maps, but never a struct).
 //
-// What a value shares with known, the value at its place in an object that a pass leaves as it is (see [Normal]), the
-// pass leaves as it is too: what becomes of a value depends on nothing but the value and its type.
+// The result for a value depends only on the value and its type. So a pass does not change parts that a value shares
+// with known, the value at its place in an object that a pass does not change (see [Normal]).
 //
-// A pass only finds out that something is wrong. What it is, in the server's words, is said by problems.
+// A pass only detects errors. problems returns them in the server's words.
 type pass struct {
 	lenient bool     // decode as runtime.DefaultUnstructuredConverter does
 	round   bool     // the kind's resource lists are rounded up to whole thousandths
-	check   bool     // only find out whether something is wrong: what comes out has no defaults
-	stored  bool     // the object went through etcd, where an empty list is none, and no list in a map an empty one
-	nested  int      // unions around the value
-	around  *members // of the object that the value is in
+	check   bool     // only detect errors: the result does not have defaults
+	stored  bool     // the object went through etcd, where an empty list is missing, except in a map
+	nested  int      // enclosing unions
+	around  *members // of the enclosing object
 
 	unknown bool // undeclared members were dropped
 	failed  bool // a value does not fit its type
 
-	truncated bool // an integer lost bits, which only a lenient pass lets it
+	truncated bool // an integer lost bits, which only a lenient pass allows
 }
 
-// value returns v as a value of type t is written; same reports that it is v itself. A nil known is that nothing is
+// value returns v as a value of type t is written; same: the result is v itself. A nil known means that nothing is
 // known.
 func (p *pass) value(t *shape.Type, v, known any) (out any, same bool) {
 	switch t.Kind {
@@ -123,7 +122,7 @@ func (p *pass) everyMember(t *shape.Type, o *members, in map[string]any) {
 	}
 }
 
-// otherMembers decodes the members that differ from those that are known. What both have not is nothing in both.
+// otherMembers decodes the members that differ from known. A member missing in both stays missing.
 func (p *pass) otherMembers(t *shape.Type, o *members, in, known map[string]any) {
 	both := 0
 	for name, v := range in {
@@ -167,14 +166,14 @@ func (p *pass) member(f *shape.Field, o *members, old any, given bool, known any
 	}
 }
 
-// field returns what one member becomes; keep is false if it is not written.
+// field returns the result for one member; keep is false if it is not written.
 func (p *pass) field(f *shape.Field, v, known any) (out any, keep, same bool) {
 	if v == nil {
 		switch f.Type.Kind {
 		case shape.Struct, shape.Any, shape.Quantity, shape.Time, shape.MicroTime, shape.Duration,
 			shape.IntOrString:
 			if !f.Pointer {
-				break // a struct in Go: always there, whatever omitempty says
+				break // a struct in Go: always written, whatever omitempty says
 			}
 			fallthrough
 		default:
@@ -212,8 +211,8 @@ func (p *pass) field(f *shape.Field, v, known any) (out any, keep, same bool) {
 	return out, !f.OmitEmpty, same
 }
 
-// defaultOf returns the default that the field declares. The published schemas also declare the zero value as
-// a default, of structs as well as of scalars, where Go has it anyway.
+// defaultOf returns the default that the field declares. A zero default counts for pointers only: the published schemas
+// declare it for structs and scalars as well, and Go has it anyway.
 func defaultOf(f *shape.Field) (any, bool) {
 	switch d := f.Default.(type) {
 	case map[string]any:
@@ -318,9 +317,9 @@ func elem(t *shape.Type) *shape.Type {
 	return t.Elem
 }
 
-// decodeUnion decodes a value of one of several types, told apart by their JSON form, as the types JSONSchemaPropsOr…
-// of apiextensions v1 do in marshal.go: an empty list is a null, and so is what fits no alternative, unless one is a
-// boolean.
+// decodeUnion decodes a value of one of several types, distinguished by their JSON form, as the types
+// JSONSchemaPropsOr… of apiextensions v1 do in marshal.go: an empty list becomes null, and so does a value of another
+// form, unless one alternative is a boolean.
 func (p *pass) decodeUnion(t *shape.Type, v any) (any, bool) {
 	for _, alternative := range t.OneOf {
 		fits := false

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// A rule completes an object of one Go type after its members were completed: the defaults that exist as Go code
-// in k8s.io/kubernetes v1.37.2 pkg/apis/*/v*/defaults.go, at the feature gates of that version. The server runs
-// the rule of a type before those of its members; the rules below write out what they add
-// in full, so that the order does not show.
+// A rule completes an object of one Go type after its members were completed: the defaults that exist as Go code in
+// k8s.io/kubernetes v1.37.2 pkg/apis/*/v*/defaults.go, at the feature gates of that version. The server runs the rule
+// of a type before those of its members; the rules below write out everything that they add, so that the order does not
+// matter.
 //
-// in holds the members as they were given: an empty list counts as given in Go, but is not written.
+// in holds the members as given: an empty list counts as given in Go, but is not written.
 type rule func(o *members, in map[string]any)
 
 const (
@@ -27,12 +27,12 @@ const (
 	namespaceNameNote = "kubernetes.io/metadata.name"
 )
 
-// defaultAbsent sets a pointer member that is not there.
+// defaultAbsent sets a pointer member that is missing.
 func defaultAbsent(name string, v any) rule {
 	return func(o *members, _ map[string]any) { o.fill(name, v) }
 }
 
-// defaultEmpty sets a text member that is empty.
+// defaultEmpty sets a string member that is empty.
 func defaultEmpty(name, v string) rule {
 	return func(o *members, _ map[string]any) { o.fillText(name, v) }
 }
@@ -46,9 +46,9 @@ func all(rules ...rule) rule {
 	}
 }
 
-// rules by Go type. It is never written after initialisation.
+// rules are the rules by Go type. They never change after initialisation.
 var rules = map[string]rule{
-	core + "ReplicationController":         templateLabels(true),
+	core + "ReplicationController":         all(oneReplica, templateLabels(true)),
 	core + "Volume":                        volume,
 	core + "Container":                     container,
 	core + "EphemeralContainer":            container,
@@ -97,12 +97,20 @@ var rules = map[string]rule{
 	core + "LimitRangeItem":       limitRangeItem,
 	core + "HostPathVolumeSource": defaultAbsent("type", ""),
 
+	// Newer minors declare these.
+	core + "ISCSIVolumeSource":           defaultEmpty("iscsiInterface", "default"),
+	core + "ISCSIPersistentVolumeSource": defaultEmpty("iscsiInterface", "default"),
+	core + "AzureDiskVolumeSource": all(defaultAbsent("cachingMode", "ReadWrite"), defaultAbsent("kind", "Shared"),
+		defaultAbsent("fsType", "ext4"), defaultAbsent("readOnly", false)),
+	core + "RBDVolumeSource":               blockDevice,
+	core + "RBDPersistentVolumeSource":     blockDevice,
+	core + "ScaleIOVolumeSource":           scaleIO,
+	core + "ScaleIOPersistentVolumeSource": scaleIO,
+
 	"k8s.io/api/apps/v1.Deployment":  deployment,
 	"k8s.io/api/apps/v1.DaemonSet":   daemonSet,
 	"k8s.io/api/apps/v1.StatefulSet": statefulSet,
-	"k8s.io/api/apps/v1.ReplicaSet": func(o *members, _ map[string]any) {
-		o.edit("spec", func(s *members) { s.fill("replicas", int64(1)) })
-	},
+	"k8s.io/api/apps/v1.ReplicaSet":  oneReplica,
 
 	"k8s.io/api/batch/v1.Job": all(job, templateLabels(false)),
 	"k8s.io/api/batch/v1.CronJob": func(o *members, _ map[string]any) {
@@ -188,8 +196,18 @@ var rules = map[string]rule{
 	apiregistration + "v1beta1.ServiceReference": defaultAbsent("port", int64(443)),
 }
 
-// templateLabels gives an object without labels those of its pod template, and a ReplicationController its selector
-// too.
+var (
+	blockDevice = all(defaultEmpty("pool", "rbd"), defaultEmpty("user", "admin"),
+		defaultEmpty("keyring", "/etc/ceph/keyring"))
+	scaleIO = all(defaultEmpty("storageMode", "ThinProvisioned"), defaultEmpty("fsType", "xfs"))
+)
+
+func oneReplica(o *members, _ map[string]any) {
+	o.edit("spec", func(s *members) { s.fill("replicas", int64(1)) })
+}
+
+// templateLabels gives an object without labels those of its pod template, and a ReplicationController also its
+// selector.
 func templateLabels(selector bool) rule {
 	return func(o *members, _ map[string]any) {
 		labels := mapAt(o.m, "spec", "template", "metadata")["labels"]
@@ -219,10 +237,12 @@ func pullPolicy(image string) string {
 }
 
 func volume(o *members, _ map[string]any) {
-	if len(o.m) == 0 || len(o.m) == 1 && o.m["name"] != nil { // no source
+	if len(o.m) == 0 || len(o.m) == 1 && o.m["name"] != nil { // without a source
 		o.set("emptyDir", map[string]any{})
 	}
-	o.edit("image", func(image *members) { image.fillText("pullPolicy", pullPolicy(image.text("reference"))) })
+	if !o.lacks(imageVolume) {
+		o.edit("image", func(image *members) { image.fillText("pullPolicy", pullPolicy(image.text("reference"))) })
+	}
 }
 
 func container(o *members, _ map[string]any) {
@@ -276,7 +296,7 @@ func service(o *members, _ map[string]any) {
 	})
 }
 
-// pod holds the defaults of a Pod that a pod template does not get.
+// pod adds the defaults that a Pod has and a pod template does not.
 func pod(o *members, _ map[string]any) {
 	o.editAlone("spec", func(s *members) {
 		if n, ok := s.m["terminationGracePeriodSeconds"].(int64); ok && n < 0 {
@@ -299,7 +319,7 @@ func pod(o *members, _ map[string]any) {
 	})
 }
 
-// requestLimits requests what is limited and not requested.
+// requestLimits copies limits without a request to the requests.
 func requestLimits(r *members) {
 	limits, _ := r.m["limits"].(map[string]any)
 	r.merge("requests", limits)
@@ -382,9 +402,7 @@ func daemonSet(o *members, _ map[string]any) {
 			if u.text("type") == "RollingUpdate" {
 				u.fill("rollingUpdate", map[string]any{})
 				u.edit("rollingUpdate", func(r *members) {
-					if !o.lacks(maxUnavailableStatefulSet) {
-						r.fill("maxUnavailable", int64(1))
-					}
+					r.fill("maxUnavailable", int64(1))
 					r.fill("maxSurge", int64(0))
 				})
 			}
@@ -498,7 +516,7 @@ func csiDriverSpec(o *members, _ map[string]any) {
 	for _, name := range [...]string{"podInfoOnMount", "storageCapacity", "requiresRepublish", "seLinuxMount"} {
 		o.fill(name, false)
 	}
-	if !o.lacks(volumeLimitScaling) {
+	if o.typ.Field("preventPodSchedulingIfMissing") != nil && !o.lacks(volumeLimitScaling) {
 		o.fill("preventPodSchedulingIfMissing", false)
 	}
 	o.fill("fsGroupPolicy", "ReadWriteOnceWithFSType")
@@ -561,7 +579,7 @@ func customResourceDefinition(o *members, _ map[string]any) {
 	})
 }
 
-// storageVersion returns the version of a CustomResourceDefinition that is stored, or nil.
+// storageVersion returns the storage version of a CustomResourceDefinition, or nil.
 func storageVersion(crd map[string]any) map[string]any {
 	versions, _ := mapAt(crd, "spec")["versions"].([]any)
 	for _, v := range versions {

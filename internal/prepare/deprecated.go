@@ -9,14 +9,14 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// A deprecation says since which minor a kind is deprecated, and what the server says after that.
+// A deprecation is the minor since which a kind is deprecated, and the end of the server's warning.
 type deprecation struct {
 	since uint
 	then  string
 }
 
-// deprecated are the built-in kinds, by the functions APILifecycle* of k8s.io/api v0.37.2. The oracle of package
-// prepare in the module conformance checks that they are all.
+// deprecated are the deprecated built-in kinds, by the functions APILifecycle* of k8s.io/api v0.37.2. The oracle of
+// package prepare in the module conformance checks that the list is complete.
 var deprecated = map[schema.GroupVersionKind]deprecation{
 	{Version: "v1", Kind: "ComponentStatus"}: {19, ""},
 	{Version: "v1", Kind: "Endpoints"}:       {33, "; use discovery.k8s.io/v1 EndpointSlice"},
@@ -66,8 +66,8 @@ var deprecated = map[schema.GroupVersionKind]deprecation{
 		", unavailable in v1.40+; use storagemigration.k8s.io/v1 StorageVersionMigration"},
 }
 
-// DeprecationWarning returns the warning that a server of a minor sends with every request for a resource in a
-// deprecated version, "" if it is not deprecated.
+// DeprecationWarning returns the warning that a server of a minor sends with every request for a deprecated version of
+// a resource; "" if it is not deprecated.
 func DeprecationWarning(r *schema.Resource, minor string) string {
 	if r == nil {
 		return ""

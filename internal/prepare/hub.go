@@ -10,9 +10,9 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// hubs hold what converting an object to the server's internal version and back changes, by Go type: the functions
-// written by hand in k8s.io/kubernetes v1.37.2 pkg/apis/*/v*/conversion.go. It happens to every object that the server
-// decodes, and to a mutated object when the mutating phase is over. It is never written after initialisation.
+// hubs are the changes by converting an object to the server's internal version and back, by Go type: the functions
+// written by hand in k8s.io/kubernetes v1.37.2 pkg/apis/*/v*/conversion.go. The server converts every object that it
+// decodes, and a mutated object after the mutating phase. hubs never change after initialisation.
 var hubs = map[string]func(o *members) error{
 	core + "Node":                                       nodeHub,
 	core + "Secret":                                     secretHub,
@@ -23,15 +23,14 @@ var hubs = map[string]func(o *members) error{
 	apiextensions + "CustomResourceDefinition":          conversionHub,
 }
 
-// heldHubs are those of kinds whose internal object keeps what the object that is read into it does not say. The server
-// reads a mutated object into the one that it already holds, in the same version; that is nil for an object that is
-// decoded.
+// heldHubs are those of kinds whose internal object keeps members that the decoded object lacks. The server decodes a
+// mutated object into the one that it holds, in the same version; held is nil for a newly decoded object.
 var heldHubs = map[string]func(o *members, held map[string]any, types *schema.Registry) error{
 	"k8s.io/api/apps/v1.DaemonSet":                      daemonSetHub,
 	"k8s.io/api/autoscaling/v1.HorizontalPodAutoscaler": scalerV1Hub,
 }
 
-// throughHub converts an object of a built-in kind to the internal version, into what is held, and back.
+// throughHub converts an object of a built-in kind to the internal version, into the held object, and back.
 func throughHub(t *shape.Type, obj, held map[string]any, types *schema.Registry) (out map[string]any, err error) {
 	convert, convertHeld := hubs[t.Name], heldHubs[t.Name]
 	if convert == nil && convertHeld == nil {
@@ -63,7 +62,7 @@ func nodeHub(o *members) error {
 	return nil
 }
 
-// secretHub merges stringData into data, where it is never seen again.
+// secretHub merges stringData into data, and drops it.
 func secretHub(o *members) error {
 	plain, _ := o.m["stringData"].(map[string]any)
 	if len(plain) > 0 {
@@ -79,7 +78,7 @@ func secretHub(o *members) error {
 	return nil
 }
 
-// annotations applies f to the annotations, which are gone if none is left.
+// annotations applies f to the annotations, and drops them if none are left.
 func (o *members) annotations(f func(*members)) {
 	o.edit("metadata", func(meta *members) {
 		given, _ := meta.m["annotations"].(map[string]any)
@@ -115,7 +114,7 @@ func deploymentHub(o *members) (err error) {
 	return err
 }
 
-// zeroRollingUpdate writes what another strategy left out: the internal version has no pointers there.
+// zeroRollingUpdate writes the zero values of another strategy: the internal version does not have pointers there.
 func zeroRollingUpdate(r *members) {
 	r.fill("maxUnavailable", int64(0))
 	r.fill("maxSurge", int64(0))
@@ -162,7 +161,7 @@ func statefulSetHub(o *members) error {
 
 const scalerNote = "autoscaling.alpha.kubernetes.io/"
 
-// scalerHub drops the annotations in which autoscaling/v1 keeps what only later versions have.
+// scalerHub drops the annotations in which autoscaling/v1 keeps members of later versions.
 func scalerHub(o *members) error {
 	o.annotations(func(notes *members) {
 		for _, name := range [...]string{"metrics", "behavior", "current-metrics", "conditions"} {
@@ -172,8 +171,8 @@ func scalerHub(o *members) error {
 	return nil
 }
 
-// scalerV1Hub takes the annotations, in which autoscaling/v1 keeps what it has no fields for, through the internal
-// version.
+// scalerV1Hub converts the annotations, in which autoscaling/v1 keeps members that it does not have as fields, through
+// the internal version.
 func scalerV1Hub(o *members, held map[string]any, types *schema.Registry) error {
 	out, err := types.HeldAutoscaler(o.m, held)
 	if err != nil {
@@ -196,7 +195,7 @@ func scalerV1Hub(o *members, held map[string]any, types *schema.Registry) error 
 	return nil
 }
 
-// basicDevices writes the struct that holds all of a device in resource.k8s.io/v1beta1.
+// basicDevices writes the struct that contains the members of a device in resource.k8s.io/v1beta1.
 func basicDevices(o *members) error {
 	o.edit("spec", func(s *members) {
 		s.each("devices", func(d *members) { d.fill("basic", map[string]any{}) })
@@ -204,7 +203,7 @@ func basicDevices(o *members) error {
 	return nil
 }
 
-// conversionHub drops the webhook of a CustomResourceDefinition that says nothing.
+// conversionHub drops an empty webhook of a CustomResourceDefinition.
 func conversionHub(o *members) error {
 	o.edit("spec", func(s *members) {
 		s.edit("conversion", func(c *members) {

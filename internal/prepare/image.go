@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// The grammar of image references, as github.com/distribution/reference v0.6.0 has it. Compiled on first use.
+// reference is the grammar of image references of github.com/distribution/reference v0.6.0, compiled on first use.
 var reference = sync.OnceValue(func() *regexp.Regexp {
 	const (
 		label  = `(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])`
@@ -19,7 +19,7 @@ var reference = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^` + host + `/(` + path + `)(?::(` + tag + `))?(?:@(` + digest + `))?$`)
 })
 
-// bareDigest matches what would be a digest without its algorithm; it names no image.
+// bareDigest matches a digest without its algorithm, which is not the name of an image.
 var bareDigest = regexp.MustCompile(`^[a-f0-9]{64}$`)
 
 // validDigest reports whether a digest is absent or well-formed, as github.com/opencontainers/go-digest does.
@@ -32,10 +32,10 @@ func validDigest(digest string) bool {
 	return sizes[algorithm] == len(hex) && strings.ToLower(hex) == hex
 }
 
-// isLatest reports whether an image reference means the tag latest: written out, or because it is a valid reference
-// with neither tag nor digest, as pkg/util/parsers v1.37.2 ParseImageName.
+// isLatest reports whether an image reference has the tag latest: explicitly, or as a valid reference with neither tag
+// nor digest, as pkg/util/parsers v1.37.2 ParseImageName.
 func isLatest(image string) bool {
-	// A reference that names another tag, or only a digest, is not latest whether it is valid or not.
+	// A reference with another tag, or with only a digest, is not latest, valid or not.
 	if before, _, found := strings.Cut(image, "@"); found {
 		if !strings.HasSuffix(before, ":latest") {
 			return false

@@ -8,17 +8,17 @@ import (
 	"github.com/celgate/celgate/internal/tree"
 )
 
-// members are the members of one object. The map they came from is never written: it is copied at the first
-// change, so that what does not change stays shared with the input.
+// members are the members of one object. The original map never changes: it is copied at the first change, so that
+// unchanged parts stay shared with the input.
 type members struct {
 	m     map[string]any
 	owned bool
-	typ   *shape.Type    // of the object a rule is for; else nil
-	known map[string]any // what is known to stay as it is, of the object a rule is for; see Normal
-	spare *members       // not in use: for the next object that is looked into
+	typ   *shape.Type    // of the object of a rule; else nil
+	known map[string]any // an object of which it is known that it does not change, for the object of a rule; see Normal
+	spare *members       // unused: for the next inner object
 }
 
-// membersOf returns the members of an object within this one. They are its own until they are given to close.
+// membersOf returns the members of an object within this one, until close.
 func (o *members) membersOf(m map[string]any) *members {
 	if o == nil || o.spare == nil {
 		return &members{m: m}
@@ -29,7 +29,7 @@ func (o *members) membersOf(m map[string]any) *members {
 	return inner
 }
 
-// close takes back what inside returned, and reports whether it changed.
+// close ends the use of inner, and reports whether it changed.
 func (o *members) close(inner *members) bool {
 	if o != nil {
 		o.spare = inner
@@ -37,7 +37,7 @@ func (o *members) close(inner *members) bool {
 	return inner.owned
 }
 
-// lacks reports that a feature is off, and its defaults are not applied.
+// lacks reports whether a feature is off, and its defaults are not applied.
 func (o *members) lacks(f feature) bool { return f.offOf(o.typ) != 0 }
 
 func (o *members) makeOwn() {
@@ -68,28 +68,28 @@ func (o *members) text(name string) string {
 	return s
 }
 
-// fill sets name unless it is there. A null counts as absent.
+// fill sets name unless it is present. A null counts as missing.
 func (o *members) fill(name string, v any) {
 	if o.m[name] == nil {
 		o.set(name, v)
 	}
 }
 
-// fillText sets name unless it holds a text that is not empty.
+// fillText sets name unless it holds a non-empty string.
 func (o *members) fillText(name, v string) {
 	if o.text(name) == "" {
 		o.set(name, v)
 	}
 }
 
-// fillNumber sets name unless it holds an integer that is not zero.
+// fillNumber sets name unless it holds a non-zero integer.
 func (o *members) fillNumber(name string, v int64) {
 	if n, _ := o.m[name].(int64); n == 0 {
 		o.set(name, v)
 	}
 }
 
-// edit applies f to the object at name, if there is one.
+// edit applies f to the object at name, if it exists.
 func (o *members) edit(name string, f func(*members)) {
 	m, ok := o.m[name].(map[string]any)
 	if !ok {
@@ -102,7 +102,8 @@ func (o *members) edit(name string, f func(*members)) {
 	}
 }
 
-// editAlone is within for what depends on nothing but the object at name: if that is known to stay as it is, it does.
+// editAlone is edit for an f that depends only on the object at name: f is not called for an object that is known not
+// to change.
 func (o *members) editAlone(name string, f func(*members)) {
 	if m, ok := o.m[name].(map[string]any); ok {
 		if known, ok := o.known[name].(map[string]any); ok && tree.IsSame(m, known) {
@@ -136,6 +137,24 @@ func (o *members) each(name string, f func(*members)) {
 	}
 }
 
+// filter keeps the wanted objects in the list at name. It drops an empty list.
+func (o *members) filter(name string, wanted func(*members) bool) {
+	list, _ := o.m[name].([]any)
+	var kept []any
+	for _, item := range list {
+		if m, ok := item.(map[string]any); !ok || wanted(&members{m: m}) {
+			kept = append(kept, item)
+		}
+	}
+	switch {
+	case len(kept) == len(list):
+	case len(kept) == 0:
+		o.drop(name)
+	default:
+		o.set(name, kept)
+	}
+}
+
 // mapAt returns the object at path, or nil.
 func mapAt(m map[string]any, path ...string) map[string]any {
 	for _, name := range path {
@@ -155,7 +174,7 @@ func size(v any) int {
 	return 0
 }
 
-// merge adds what the object at name has not. It makes the object if there is something to add.
+// merge adds members to the object at name, unless it has them. It makes the object if necessary.
 func (o *members) merge(name string, from map[string]any) {
 	have, ok := o.m[name].(map[string]any)
 	if len(from) == 0 || !ok && o.m[name] != nil {

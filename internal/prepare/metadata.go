@@ -6,10 +6,9 @@ import (
 	"github.com/celgate/celgate/internal/shape"
 )
 
-// The rules for metadata that hold for every kind: k8s.io/apiserver v0.37.2 pkg/registry/rest and
-// pkg/endpoints/handlers.
+// These rules for metadata hold for every kind: k8s.io/apiserver v0.37.2 pkg/registry/rest and pkg/endpoints/handlers.
 
-// keepsSystemMembers names the subresources that take the metadata of a new object as it is
+// keepsSystemMembers reports whether a subresource keeps the metadata of a new object unchanged
 // (rest.SubresourceObjectMetaPreserver).
 func keepsSystemMembers(in Input) bool {
 	return in.Resource.Group == "" &&
@@ -17,8 +16,8 @@ func keepsSystemMembers(in Input) bool {
 			in.SubResource == "token")
 }
 
-// wipeSystemMembers drops what a client cannot set (rest.WipeObjectMetaSystemFields). Before 1.34 a time that is not
-// set is written as null in objects of built-in kinds.
+// wipeSystemMembers drops the members that a client cannot set (rest.WipeObjectMetaSystemFields). Before 1.34 an unset
+// time is written as null in objects of built-in kinds.
 func wipeSystemMembers(o *members, t *shape.Type) {
 	o.edit("metadata", func(meta *members) {
 		for _, name := range [...]string{"creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds",
@@ -43,7 +42,7 @@ func fillSystemMembers(o *members, in Input) {
 	})
 }
 
-// keepSystemMembers completes the metadata of an object that is updated (rest.BeforeUpdate, and of an update without a
+// keepSystemMembers completes the metadata of an updated object (rest.BeforeUpdate, and for an update without a
 // resourceVersion Store.Update in pkg/registry/generic/registry/store.go).
 func keepSystemMembers(o *members, old map[string]any) {
 	o.edit("metadata", func(meta *members) {
@@ -63,16 +62,17 @@ func keepSystemMembers(o *members, old map[string]any) {
 	})
 }
 
-// keepManagers gives an object that is updated the managedFields of the stored one. The server computes them anew
-// before the mutating phase (handlers/update.go); they stay as they are where the update changes nothing, so that
-// object == oldObject holds.
+// keepManagers gives an updated object the managedFields of the stored one. The server computes them anew before the
+// mutating phase (handlers/update.go); they stay the same if the update changes nothing, so that object == oldObject
+// holds.
 func keepManagers(o *members, in Input) {
 	if managers := mapAt(in.Old, "metadata")["managedFields"]; managers != nil && in.Operation == update {
 		o.edit("metadata", func(meta *members) { meta.fill("managedFields", managers) })
 	}
 }
 
-// matchNamespace gives an object the namespace of the request (rest.EnsureObjectNamespaceMatchesRequestNamespace).
+// matchNamespace sets the namespace of an object to that of the request
+// (rest.EnsureObjectNamespaceMatchesRequestNamespace).
 func matchNamespace(o *members, in Input) error {
 	want := in.Namespace
 	if !in.Resource.Namespaced {
@@ -95,7 +95,7 @@ func matchNamespace(o *members, in Input) error {
 	return nil
 }
 
-// dedupOwners drops owner references that are repeated and returns their uids.
+// dedupOwners drops repeated owner references and returns their uids.
 func dedupOwners(o *members) []string {
 	refs, _ := mapAt(o.m, "metadata")["ownerReferences"].([]any)
 	if len(refs) < 2 {

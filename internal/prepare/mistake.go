@@ -10,8 +10,8 @@ import (
 	"github.com/celgate/celgate/internal/shape"
 )
 
-// mistake returns the error with which runtime.DefaultUnstructuredConverter (apimachinery v0.37.2) refuses v, or
-// nil. It visits members in the order of declaration.
+// mistake returns the error with which runtime.DefaultUnstructuredConverter (apimachinery v0.37.2) refuses v, or nil.
+// It visits members in the order of declaration.
 func mistake(t *shape.Type, v any) error {
 	if v == nil {
 		return nil

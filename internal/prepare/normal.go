@@ -6,24 +6,23 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// A Normal is an object between mutations, with what is known about its being normal: that [Normalise] leaves it as it
-// is. After a mutation only what the mutation changed needs a look then: the result of a mutation shares the rest with
-// the object that it was made from.
+// A Normal is an object between mutations, which may be known to be normal: [Normalise] does not change it. After a
+// mutation only the changed parts need to be normalised, because the result shares the rest with the original object.
 //
-// This is exact because a value's normal form depends on the value and its type alone. The defaults that reach across
-// siblings and levels are rules of the object that all of them lie in, and run wherever something below that object
+// This is exact, because the normal form of a value depends only on the value and its type. Defaults that depend on
+// siblings or other levels are rules of the common enclosing object, and are applied if anything below that object
 // differs.
 type Normal struct {
 	Object    map[string]any
-	Truncated bool // the mutation that made Object set an integer that lost the bits which do not fit into its field
+	Truncated bool // the mutation that made Object set an integer too large for its field, which lost bits
 
-	SharesLabels bool // see [Result]; of an object that a mutation has made
+	SharesLabels bool // see [Result]; for a mutated object
 
-	typ  *shape.Type    // of which Object is known to be normal; nil if that is not known
-	from map[string]any // what a pass made Object of, if it did and nothing else is known
+	typ  *shape.Type    // the type for which Object is known to be normal; nil if unknown
+	from map[string]any // the input of the pass that made Object, if only that is known
 }
 
-// Settle returns an object that preparation has made of another, and finds out whether it is normal.
+// Settle returns an object that preparation has made from another, and determines whether it is normal.
 func Settle(obj, from map[string]any, types *schema.Registry, kind schema.GroupVersionKind) Normal {
 	n := Normal{Object: obj, from: from}
 	if t := mutatedType(obj, types, kind); t != nil && n.is(t, kind) {
@@ -32,8 +31,8 @@ func Settle(obj, from map[string]any, types *schema.Registry, kind schema.GroupV
 	return n
 }
 
-// is reports whether the object is known to be normal, or is found to be. A pass left as it is what the object shares
-// with what the pass made it of; only the rest may change once more.
+// is reports whether the object is known or found to be normal. The parts that a pass left unchanged are; only the
+// others may change again.
 func (n Normal) is(t *shape.Type, kind schema.GroupVersionKind) bool {
 	if n.typ != nil || n.from == nil {
 		return n.typ == t
@@ -42,10 +41,10 @@ func (n Normal) is(t *shape.Type, kind schema.GroupVersionKind) bool {
 	return err == nil && tree.IsSame(again, n.Object)
 }
 
-// IsAbout reports that n is about obj itself.
+// IsAbout reports whether n is about obj itself.
 func (n Normal) IsAbout(obj map[string]any) bool { return obj != nil && tree.IsSame(n.Object, obj) }
 
-// Continue returns what [Normalise] makes of obj, the result of a mutation of n.
+// Continue normalises obj, the result of a mutation of n.
 func (n Normal) Continue(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (Normal, error) {
 	t := mutatedType(obj, types, kind)
 	var known map[string]any
@@ -62,8 +61,8 @@ func (n Normal) Continue(obj map[string]any, types *schema.Registry, kind schema
 	return Normal{Object: out, Truncated: truncated, SharesLabels: sharesLabels(t, obj), from: obj}, nil
 }
 
-// counterpart returns the known item to compare item i of a list with: the one that lies as far from the start or,
-// where items were put in before it, from the end. Any item would be right; a good one shares more.
+// counterpart returns the known item to compare item i of a list with: the one at the same distance from the start or,
+// if items were inserted before it, from the end. Any item is correct; a good one shares more.
 func counterpart(known, list []any, i int) (any, bool) {
 	if i < len(known) && (len(known) == len(list) || tree.IsShared(list[i], known[i])) {
 		return known[i], true

@@ -14,10 +14,10 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// CheckPatched checks the result of a JSON patch of before, which n may be about, as the server decodes it: strictly
-// for built-in kinds, where apiVersion and kind may be missing, and as any object with a kind for custom resources. The
-// error has the server's text (as pkg/admission/plugin/policy/mutating/patch/json_patch.go v0.37.2 decodes, without
-// defaults). Maps of before that are in the result were not looked into by the patch.
+// CheckPatched checks the result of a JSON patch of before, which may be the object of n, as the server decodes it:
+// strictly for built-in kinds, where apiVersion and kind may be missing, and as any object with a kind for custom
+// resources. The error has the server's text (pkg/admission/plugin/policy/mutating/patch/json_patch.go v0.37.2 decodes
+// without defaults). Maps of before that occur in the result were not changed by the patch.
 func (n Normal) CheckPatched(doc any, before map[string]any, types *schema.Registry,
 	kind schema.GroupVersionKind) (map[string]any, error) {
 	obj, ok := doc.(map[string]any)
@@ -51,7 +51,7 @@ func (n Normal) CheckPatched(doc any, before map[string]any, types *schema.Regis
 	}
 	var known map[string]any
 	if given == kind && n.is(t, kind) {
-		known = n.Object // what is normal decodes strictly
+		known = n.Object // a normal object decodes strictly
 	}
 	p := pass{check: true}
 	if p.object(types.Type(given), obj, known); p.failed || p.unknown {
@@ -66,7 +66,7 @@ func (n Normal) CheckPatched(doc any, before map[string]any, types *schema.Regis
 		}
 	}
 	if given != kind {
-		// The server goes on with an object of the other kind and cannot write it back.
+		// The server continues with an object of the other kind and cannot write it back.
 		group, _, _ := strings.Cut(cmp.Or(kind.Group, "core"), ".")
 		return nil, fmt.Errorf("failed to convert object: converting (%s.%s) to (%s.%s): unknown conversion",
 			given.Version, given.Kind, group, kind.Kind)
@@ -74,15 +74,15 @@ func (n Normal) CheckPatched(doc any, before map[string]any, types *schema.Regis
 	return setKind(obj, kind), nil
 }
 
-// Reread returns an object as it is read again once it has been written as JSON. What does not change is shared.
+// Reread returns an object as it is decoded again after being written as JSON. Unchanged parts are shared.
 func Reread(obj map[string]any) map[string]any {
 	again, _ := reread(obj)
 	written, _ := again.(map[string]any)
 	return written
 }
 
-// reread returns a tree as it is after JSON, where a float without a fraction is an integer, and whether that changed
-// it.
+// reread returns a tree after a round trip through JSON, where a float without a fraction becomes an integer, and
+// whether it changed.
 func reread(v any) (any, bool) {
 	switch v := v.(type) {
 	case float64:
@@ -101,7 +101,7 @@ func reread(v any) (any, bool) {
 		}
 		return o.m, o.owned
 	case []any:
-		if v == nil { // as a merge leaves an empty list
+		if v == nil { // a merge leaves an empty list like this
 			return nil, true
 		}
 		out := v
@@ -120,8 +120,8 @@ func reread(v any) (any, bool) {
 	return v, false
 }
 
-// groupVersion returns what a patched object has as apiVersion (as json/meta.go of apimachinery v0.37.2 serializers,
-// which wants texts of apiVersion and kind).
+// groupVersion returns the apiVersion of a patched object (as json/meta.go of apimachinery v0.37.2 serializers, which
+// requires strings as apiVersion and kind).
 func groupVersion(obj map[string]any) (schema.GroupVersion, error) {
 	for _, member := range []string{"apiVersion", "kind"} {
 		switch v := obj[member].(type) {
@@ -135,8 +135,8 @@ func groupVersion(obj map[string]any) (schema.GroupVersion, error) {
 	return apischema.ParseGroupVersion(apiVersion)
 }
 
-// interpretKind returns the kind that a patch made of an object of a built-in kind, or an error if it is unknown (as
-// json/json.go of apimachinery v0.37.2 serializers decodes into an object that exists).
+// interpretKind returns the kind that a patch gave to an object of a built-in kind, or an error if it is unknown (as
+// json/json.go of apimachinery v0.37.2 serializers decodes into an existing object).
 func interpretKind(obj map[string]any, version schema.GroupVersion, types *schema.Registry,
 	kind schema.GroupVersionKind) (schema.GroupVersionKind, error) {
 	name, _ := obj["kind"].(string)

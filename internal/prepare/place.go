@@ -2,8 +2,8 @@ package prepare
 
 import "strconv"
 
-// A place is the path of a field that may be warned about; nil is the object itself. Nearly always there is nothing to
-// say, and then nobody wants its text: a place lies on the stack as long as nothing keeps it.
+// A place is the path of a field for a warning; nil is the object itself. Warnings are rare, so that its text is seldom
+// needed: a place is on the stack until something keeps it.
 type place struct {
 	in    *place
 	name  string
@@ -23,7 +23,7 @@ func (p *place) Key(key string) *place {
 	return &place{in: p.in, name: p.name, index: -1, key: key, keyed: true}
 }
 
-// String is the path as the server writes it (as field.Path in apimachinery).
+// String returns the path in the server's form (as field.Path in apimachinery).
 func (p *place) String() string {
 	text := ""
 	for ; p != nil; p = p.in {

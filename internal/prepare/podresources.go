@@ -7,10 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// What a new pod's resources mean: its class, and the defaults of the resources of the pod as a whole
-// (k8s.io/kubernetes v1.37.2 pkg/api/pod/util.go DefaultPodLevelResources, pkg/apis/core/helper/qos).
+// The class of a new pod, and the defaults of its pod-level resources (k8s.io/kubernetes v1.37.2 pkg/api/pod/util.go
+// DefaultPodLevelResources, pkg/apis/core/helper/qos).
 
-// defaultPodResources completes spec.resources, if it says anything, from what its containers have together.
+// defaultPodResources completes spec.resources, unless it is empty, from the sums of the containers.
 func defaultPodResources(spec *members) {
 	given := mapAt(spec.m, "resources")
 	if size(given["requests"])+size(given["limits"]) == 0 {
@@ -57,7 +57,7 @@ func defaultPodResources(spec *members) {
 
 const hugePages = "hugepages-"
 
-// podLevel reports whether a resource can be given for a pod as a whole.
+// podLevel reports whether a resource may be set for a pod as a whole.
 func podLevel(name string) bool {
 	return name == "cpu" || name == "memory" || strings.HasPrefix(name, hugePages)
 }
@@ -85,8 +85,8 @@ func containersIn(spec map[string]any, list string) []map[string]any {
 	return all
 }
 
-// sumContainers returns what the containers of a pod have together: those that run at the same time are added, and the
-// largest of what the init containers need one after the other counts.
+// sumContainers returns the resources of all containers of a pod: those that run at the same time are added, and init
+// containers, which run one after the other, count as their maximum.
 func sumContainers(spec map[string]any, which string) map[string]resource.Quantity {
 	total, sidecars, first := map[string]resource.Quantity{}, map[string]resource.Quantity{},
 		map[string]resource.Quantity{}
@@ -146,8 +146,8 @@ func amount(v any) resource.Quantity {
 	return q
 }
 
-// qualityOfService returns the class of a pod.
-func qualityOfService(spec map[string]any) string {
+// QualityOfService returns the class of a Pod with this spec: Guaranteed, Burstable or BestEffort.
+func QualityOfService(spec map[string]any) string {
 	own := mapAt(spec, "resources")
 	for _, which := range [...]string{"requests", "limits"} {
 		for name := range mapAt(own, which) {

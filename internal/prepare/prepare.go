@@ -1,17 +1,17 @@
-// Package prepare makes the objects that kube-apiserver hands to policies.
+// Package prepare makes the objects that kube-apiserver passes to policies.
 //
-// The server decodes a request's body into a Go type, drops what the type does not declare, applies defaults and
-// converts the object to its internal version and back, before any policy sees it; [Object] does the same to JSON
-// trees, for built-in kinds with the tables of package schema and the rules below, for custom resources with their
-// structural schemas. [ReadStored] does it to objects that exist, [Normalise] repeats the part that follows every
-// mutation, and [ObjectToValidate] what happens between the mutating and the validating phase.
+// Before any policy sees a request, the server decodes its body into a Go type, drops undeclared members, applies
+// defaults and converts the object to its internal version and back. [Object] does the same to JSON trees: for built-in
+// kinds with the tables of package schema and the rules below, for custom resources with their structural schemas.
+// [ReadStored] does it to existing objects, [Normalise] repeats the part that follows every mutation, and
+// [ObjectToValidate] does the work between the mutating and the validating phase.
 //
-// Trees consist of map[string]any, []any, string, int64, float64, bool and nil. Trees that are given are never
-// changed; results share what did not change.
+// Trees consist of map[string]any, []any, string, int64, float64, bool and nil. Inputs never change; results share
+// unchanged parts with them.
 //
-// What the server draws by chance or takes from its clock (uids, addresses and ports of Services, times) is made up:
-// equal requests get equal values, in the form of the server's. Not simulated: managedFields, but that those of the
-// stored object stay.
+// Values that the server draws at random or takes from its clock (uids, addresses and ports of Services, times) are
+// made up in the server's form: equal requests get equal values. managedFields are not simulated; an update keeps those
+// of the stored object.
 package prepare
 
 import (
@@ -25,10 +25,11 @@ import (
 	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/schema"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// The operations, as admission requests name them.
+// Operations, as in admission requests.
 const (
 	create  = "CREATE"
 	update  = "UPDATE"
@@ -43,47 +44,39 @@ type Input struct {
 	Operation   string // CREATE, UPDATE, DELETE or CONNECT
 	Namespace   string // of the request; a Namespace's own name counts as none
 	Object      map[string]any
-	Old         map[string]any // the stored object of an UPDATE, as Stored returns it
+	Old         map[string]any // the stored object of an UPDATE, in the form that ReadStored returns
 
 	Options map[string]any // of the request
 
-	// User makes the request. Only CertificateSigningRequests keep it.
-	User User
+	// User is the user of the request. Only CertificateSigningRequests keep it.
+	User authenticationv1.UserInfo
 
-	// DryRun says that nothing will be stored. Evictions and the node ports of Services tell.
+	// DryRun means that the object will not be stored. It affects Evictions and the node ports of Services.
 	DryRun bool
 
-	// Name is that of the request. Only TokenRequests need it, which have none of their own.
+	// Name is that of the request. Only TokenRequests need it: their objects do not have a name.
 	Name string
 
 	// SharesLabels is that of the [Result] or [Normal] that made Object.
 	SharesLabels bool
 
-	// Before is the object that [ObjectToValidate] made Object of. Only the warnings about Pods need it.
+	// Before is the object from which [ObjectToValidate] made Object. Only the warnings about Pods need it.
 	Before map[string]any
 
 	// Now is the time of creation; the zero time means the current time.
 	Now time.Time
 
-	exists bool // the object was created long ago, by somebody who is not known
-}
-
-// A User is who makes a request.
-type User struct {
-	Name   string
-	UID    string
-	Groups []string
-	Extra  map[string][]string
+	exists bool // the object was created long ago, by an unknown user
 }
 
 // A Result is a prepared object.
 type Result struct {
 	Object   map[string]any // nil if the input has none
-	Unknown  []string       // what the server warns about fields that it does not know, before all else
-	Warnings []string       // what else it warns the client about
+	Unknown  []string       // the server's warnings about unknown fields, which come first
+	Warnings []string       // the server's other warnings
 
-	// SharesLabels says that the server holds the labels of the object and of its template in one map, as its defaults
-	// leave them: what the registry adds to the one is in the other too.
+	// SharesLabels means that the server holds the labels of the object and of its template in one map, which its
+	// defaults share: labels that the registry adds to one are also in the other.
 	SharesLabels bool
 }
 
@@ -116,9 +109,8 @@ func custom(t *shape.Type) bool { return t.Name == "" }
 
 // Object returns the object as the policies of the mutating phase see it.
 //
-// The error is a *apierrors.StatusError: what the server answers a request with an object that it cannot decode (400),
-// or whose namespace is not that of the request (400), a dry run of a connection (400), or for a resource it does not
-// know (404).
+// The error is an *apierrors.StatusError, the server's response: to an object that it cannot decode (400), one in
+// another namespace than the request (400), a dry run of a connection (400), or an unknown resource (404).
 func Object(in Input) (Result, error) {
 	if in.Operation == connect && in.DryRun { // as ConnectResource in endpoints/handlers/rest.go v0.37.2
 		return Result{}, apierrors.NewBadRequest("dryRun is not supported")
@@ -161,7 +153,8 @@ func Object(in Input) (Result, error) {
 	return Result{o.m, unknown, warnings, shares}, nil
 }
 
-// decode makes a tree of what the server makes an object of, or of what it has stored. Warnings read as the server's.
+// decode decodes an object as the server decodes the body of a request, or a stored object. Warnings have the server's
+// words.
 func decode(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind, stored bool) (map[string]any,
 	[]string, error) {
 	t := types.Type(kind)
@@ -177,7 +170,7 @@ func decode(obj map[string]any, types *schema.Registry, kind schema.GroupVersion
 			return nil, nil, err
 		}
 		if p.failed {
-			return nil, nil, errors.New("json: unsupported value") // no JSON value at all
+			return nil, nil, errors.New("json: unsupported value") // not a JSON value
 		}
 		warnings = unknownFields(unknown)
 	}
@@ -210,7 +203,7 @@ func unknownFields(paths []string) []string {
 	return warnings
 }
 
-// setKind writes apiVersion and kind, which an object of a request may leave out.
+// setKind sets apiVersion and kind, which an object of a request may omit.
 func setKind(obj map[string]any, kind schema.GroupVersionKind) map[string]any {
 	o := members{m: obj}
 	if version := kind.GroupVersion().String(); o.m["apiVersion"] != version {
@@ -222,8 +215,8 @@ func setKind(obj map[string]any, kind schema.GroupVersionKind) map[string]any {
 	return o.m
 }
 
-// rounds reports whether the resource lists of a kind are rounded. That is a default of the core types, which runs
-// in the groups that were generated with them.
+// rounds reports whether the resource lists of a kind are rounded. That is a default of the core types, in the groups
+// that were generated with them.
 func rounds(kind schema.GroupVersionKind) bool {
 	switch kind.Group {
 	case "", "apps", "batch", "storage.k8s.io":
@@ -233,9 +226,8 @@ func rounds(kind schema.GroupVersionKind) bool {
 }
 
 // Normalise returns an object after a mutation, as the next mutation sees it: decoded into its Go type and encoded
-// again, and defaulted. The decoding is lenient: undeclared members are dropped, integers lose the bits that do not
-// fit. A custom object only gets its defaults. What does not change is shared with obj; if nothing does, obj is
-// returned.
+// again, and defaulted. Decoding is lenient: undeclared members are dropped, integers lose the bits that do not fit. A
+// custom object only gets its defaults. Unchanged parts are shared with obj; without changes obj itself is returned.
 //
 // The error is the one of the server's conversion: "unable to convert unstructured object to …".
 func Normalise(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, error) {
@@ -243,8 +235,8 @@ func Normalise(obj map[string]any, types *schema.Registry, kind schema.GroupVers
 	return out, err
 }
 
-// mutatedType returns the type of an object after a mutation: that of the kind, but for a custom object that a patch
-// made one of another version, or of no kind that has defaults.
+// mutatedType returns the type of an object after a mutation: that of the kind, except for a custom object that a patch
+// turned into one of another version, or of a kind without defaults.
 func mutatedType(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) *shape.Type {
 	t := types.Type(kind)
 	if t == nil || !custom(t) {
@@ -260,7 +252,7 @@ func mutatedType(obj map[string]any, types *schema.Registry, kind schema.GroupVe
 	return anything
 }
 
-// normalise normalises what obj does not share with known. Truncated reports that an integer did not fit into its
+// normalise normalises the parts of obj that are not shared with known. truncated: an integer did not fit into its
 // field.
 func normalise(obj, known map[string]any, t *shape.Type, kind schema.GroupVersionKind) (out map[string]any,
 	truncated bool, err error) {
@@ -280,8 +272,8 @@ func normalise(obj, known map[string]any, t *shape.Type, kind schema.GroupVersio
 	return setKind(out, kind), p.truncated, nil
 }
 
-// Hold returns an object that policies have mutated as the server holds it between the phases: through the internal
-// version of its kind and back. Before is the object that it held until then. The error is the one of the conversion.
+// Hold returns a mutated object as the server holds it between the phases: through the internal version of its kind and
+// back. before is the object that it held until then. The error is that of the conversion.
 func Hold(obj, before map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, error) {
 	t := types.Type(kind)
 	switch {
@@ -293,7 +285,7 @@ func Hold(obj, before map[string]any, types *schema.Registry, kind schema.GroupV
 	return throughHub(t, obj, before, types)
 }
 
-// holdCustom gives a custom object the version of the request, which a patch may have changed (as
+// holdCustom sets the version of a custom object to that of the request, because a patch may have changed it (as
 // apiextensions-apiserver pkg/apiserver/conversion/converter.go v0.37.2).
 func holdCustom(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, error) {
 	given := tree.Object(obj).Kind()
@@ -307,7 +299,7 @@ func holdCustom(obj map[string]any, types *schema.Registry, kind schema.GroupVer
 	if types.ResourceFor(given.GroupVersion().WithKind(kind.Kind)) == nil {
 		return nil, fmt.Errorf("request to convert CR from an invalid group/version: %v", given.GroupVersion())
 	}
-	name := obj["kind"] // which need not be that of the resource
+	name := obj["kind"] // may differ from that of the resource
 	o := members{m: obj}
 	o.set("kind", kind.Kind)
 	converted, err := types.Convert(o.m, kind)
@@ -319,10 +311,10 @@ func holdCustom(obj map[string]any, types *schema.Registry, kind schema.GroupVer
 }
 
 // ObjectToValidate returns the object as the policies of the validating phase see it: with a name and the other
-// metadata that the server gives, and after the strategy of its resource.
+// metadata that the server sets, and after the strategy of its resource.
 //
-// The uid and the suffix of a generated name are derived from the object's place, so that equal requests have
-// equal results.
+// The uid and the suffix of a generated name are derived from the object's resource, namespace and name, so that equal
+// requests have equal results.
 func ObjectToValidate(in Input) map[string]any {
 	t := in.typ()
 	if in.Object == nil || t == nil || in.Operation == connect {
@@ -343,7 +335,7 @@ func ObjectToValidate(in Input) map[string]any {
 	switch {
 	case in.Operation == create && in.SubResource == "":
 		fillSystemMembers(&o, in)
-		_ = matchNamespace(&o, in) // what contradicts the request is refused by the caller
+		_ = matchNamespace(&o, in) // the caller refuses a namespace that differs from the request's
 	case in.Operation == create && in.SubResource == "eviction":
 		propagateDryRun(&o, in)
 	case in.Operation == create && in.SubResource == "token":
@@ -361,7 +353,7 @@ func ObjectToValidate(in Input) map[string]any {
 }
 
 // strategyOf returns the strategy of the request's resource. Custom resources have one of their own
-// (apiextensions-apiserver pkg/registry/customresource/strategy.go v0.37.2): everything but metadata counts.
+// (apiextensions-apiserver pkg/registry/customresource/strategy.go v0.37.2): changes of everything but metadata count.
 func strategyOf(in Input, t *shape.Type) strategy {
 	if in.Resource.Definition == nil {
 		return strategies[in.Resource.GroupResource()]
@@ -380,7 +372,7 @@ func strategyOf(in Input, t *shape.Type) strategy {
 	return s
 }
 
-// draw returns a text for what the server draws by chance.
+// draw returns bytes in place of the server's random ones.
 func draw(in Input, purpose string) []byte {
 	meta := members{m: mapAt(in.Object, "metadata")}
 	sum := sha256.Sum256([]byte(strings.Join([]string{purpose, in.Resource.Group, in.Resource.Resource, in.Namespace,
@@ -397,7 +389,7 @@ func uid(in Input) string {
 	return strings.Join([]string{text[:8], text[8:12], text[12:16], text[16:20], text[20:]}, "-")
 }
 
-// generateName returns base with a suffix, as k8s.io/apiserver pkg/storage/names v0.37.2.
+// generateName returns base with a suffix, like k8s.io/apiserver pkg/storage/names v0.37.2.
 func generateName(base string, in Input) string {
 	const (
 		alphabet = "bcdfghjklmnpqrstvwxz2456789"

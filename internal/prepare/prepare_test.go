@@ -1,6 +1,7 @@
 package prepare_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -24,6 +25,7 @@ import (
 // members that it names with the value ABSENT must not be there.
 type testCase struct {
 	Name       string
+	Minor      string // the newest if it is empty
 	Resource   string // "apps/v1 deployments"
 	SubRes     string
 	Operation  string
@@ -40,7 +42,12 @@ type testCase struct {
 
 func registry(t testing.TB) *schema.Registry {
 	t.Helper()
-	r, err := builtin.Registry("1.37")
+	return registryOf(t, "1.37")
+}
+
+func registryOf(t testing.TB, minor string) *schema.Registry {
+	t.Helper()
+	r, err := builtin.Registry(minor)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +120,7 @@ func input(types *schema.Registry, version, resource, operation string, object m
 }
 
 func (c testCase) input(t *testing.T) prepare.Input {
-	types := registry(t)
+	types := registryOf(t, cmp.Or(c.Minor, "1.37"))
 	if c.Definition != nil {
 		var err error
 		if types, err = types.WithCustomResources(c.Definition); err != nil {
@@ -233,6 +240,78 @@ func TestObjectToValidate(t *testing.T) {
 				t.Error("two equal requests have different results")
 			}
 		})
+	}
+}
+
+// TestOlderMembers checks that no minor gives an object a member that it does not know.
+func TestOlderMembers(t *testing.T) {
+	all := slices.Concat(cases(t, "object.yaml"), cases(t, "forvalidation.yaml"))
+	for _, r := range registry(t).Resources() {
+		all = append(all, testCase{
+			Name:     "an empty " + r.Kind,
+			Resource: r.GroupVersion().String() + " " + r.Resource,
+			Object: map[string]any{"apiVersion": r.GroupVersion().String(), "kind": r.Kind,
+				"metadata": map[string]any{"name": "a"}, "spec": map[string]any{}},
+		})
+	}
+	for _, minor := range builtin.Minors() {
+		for _, c := range all {
+			c.Minor = minor
+			in := c.input(t)
+			if in.Resource == nil || in.Operation != "CREATE" {
+				continue
+			}
+			first, err := prepare.Object(in)
+			if err != nil {
+				continue
+			}
+			in.Object = first.Object
+			in.Object = prepare.ObjectToValidate(in)
+			second, err := prepare.Object(in)
+			if len(second.Unknown) > 0 || err != nil {
+				t.Errorf("%s: %s: %q %v", minor, c.Name, second.Unknown, err)
+			}
+		}
+	}
+}
+
+// TestOlderWarnings checks from which minor on a warning is given, and in which words.
+func TestOlderWarnings(t *testing.T) {
+	service := func(spec map[string]any) map[string]any {
+		return map[string]any{"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": "a"}, "spec": spec}
+	}
+	pod := func(spec map[string]any) map[string]any {
+		return map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "a"}, "spec": spec}
+	}
+	headless := map[string]any{"type": "ClusterIP", "clusterIP": "None", "sessionAffinity": "None",
+		"loadBalancerIP": "1.2.3.4"}
+	const ip = `spec.externalIPs[0]: non-standard IP address "010.0.0.1" `
+	for _, c := range []struct {
+		minor, resource string
+		object          map[string]any
+		want            []string
+	}{
+		{"1.36", "services", service(map[string]any{"externalIPs": []any{"010.0.0.1"}}),
+			[]string{ip + `is invalid: use "10.0.0.1"`,
+				"spec.externalIPs is deprecated and may no longer be implemented in some clusters"}},
+		{"1.35", "services", service(map[string]any{"externalIPs": []any{"010.0.0.1"}}),
+			[]string{ip + `will be considered invalid in a future Kubernetes release: use "10.0.0.1"`}},
+		{"1.35", "services", service(map[string]any{"trafficDistribution": "PreferClose"}),
+			[]string{`spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"`}},
+		{"1.34", "services", service(map[string]any{"trafficDistribution": "PreferClose"}), nil},
+		{"1.34", "services", service(headless),
+			[]string{"spec.loadBalancerIP is ignored for headless services"}},
+		{"1.33", "services", service(headless), nil},
+		{"1.33", "pods", pod(map[string]any{"hostAliases": []any{map[string]any{"ip": "::0"}}}),
+			[]string{`spec.hostAliases[0].ip: IPv6 address "::0" should be in RFC 5952 canonical format ("::")`}},
+		{"1.32", "pods", pod(map[string]any{"hostAliases": []any{map[string]any{"ip": "::0"}}}), nil},
+		{"1.32", "pods", pod(map[string]any{"volumes": []any{map[string]any{"name": "v", "gitRepo": map[string]any{}}}}),
+			[]string{"spec.volumes[0].gitRepo: deprecated in v1.11"}},
+	} {
+		in := input(registryOf(t, c.minor), "v1", c.resource, "CREATE", c.object)
+		if got := prepare.Warnings(in, c.minor); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, not %q", c.minor, got, c.want)
+		}
 	}
 }
 

@@ -21,8 +21,8 @@ import (
 // maxUnknown is the number of unknown fields that the decoder reports (sigs.k8s.io/json kubernetes_patch.go).
 const maxUnknown = 100
 
-// problems says what a strict decoding of v finds, in the server's words: the error that ends it, or the unknown
-// fields. A pass that went wrong is followed by it; members are visited by name, which is the order in which kubectl
+// problems returns the errors of strictly decoding v, in the server's words: the error that ends decoding, or the
+// unknown fields. It runs after a pass has failed; members are visited by name, which is the order in which kubectl
 // sends them.
 func problems(t *shape.Type, v any) (unknown []string, err error) { return new(finder).problems(t, v) }
 
@@ -33,24 +33,24 @@ func (f *finder) problems(t *shape.Type, v any) (unknown []string, err error) {
 	return f.unknown, f.saved
 }
 
-// A finder walks a tree as the decoder of sigs.k8s.io/json does. An error that it returns ends the decoding, because a
-// type with its own decoding refused a value; a value of the wrong JSON type is only remembered.
+// A finder walks a tree in the way of the decoder of sigs.k8s.io/json. A returned error ends the decoding: a type with
+// its own decoding refused a value. A value of the wrong JSON type is only recorded.
 type finder struct {
 	unknown []string
 	saved   error
 
-	path   string   // of the value, as unknown fields are named: spec.containers[0]
-	names  []string // of the value's fields, as type errors name them: spec, containers
+	path   string   // of the value, in the form for unknown fields: spec.containers[0]
+	names  []string // of the value's fields, in the form for type errors: spec, containers
 	within string   // the innermost struct
 
-	document bool // the value is decoded by itself within a type with its own decoding, whose struct is named
+	document bool // the value is decoded by itself, inside a type with its own decoding, whose struct is named
 
 	integral bool // numbers come from a tree, where an integral float is JSON without a fraction
 
-	structs map[uintptr]*shape.Type // maps whose members come in the order in which Go declares them
+	structs map[uintptr]*shape.Type // maps whose members are decoded in the order of their Go declaration
 }
 
-// declare notes the structs of an object as the server has it in memory. In that order it writes them as JSON.
+// declare records the structs of an object that the server holds in memory: it writes their members in that order.
 func (f *finder) declare(t *shape.Type, v any) {
 	for _, alternative := range t.OneOf {
 		f.declare(alternative, v)
@@ -76,7 +76,7 @@ func (f *finder) declare(t *shape.Type, v any) {
 	}
 }
 
-// order returns the names of the members of a map in the order in which they are decoded.
+// order returns the names of the members of a map in the order of decoding.
 func (f *finder) order(v map[string]any) []string {
 	sorted := slices.Sorted(maps.Keys(v))
 	t := f.structs[reflect.ValueOf(v).Pointer()]
@@ -223,7 +223,7 @@ func join(path, step string) string {
 	return path + step
 }
 
-// ownDecoding lets a type that decodes itself say what it thinks of a value.
+// ownDecoding decodes a value by the type's own method.
 func (f *finder) ownDecoding(into json.Unmarshaler, v any) error {
 	b, ok := encode(v)
 	if !ok {
@@ -239,8 +239,8 @@ func (f *finder) ownDecoding(into json.Unmarshaler, v any) error {
 	return err
 }
 
-// decodeUnion decodes the alternative as a document of its own: whatever is wrong in it ends the decoding, and its
-// unknown fields are not reported.
+// decodeUnion decodes the alternative as a document of its own: any error in it ends the decoding, and its unknown
+// fields are not reported.
 func (f *finder) decodeUnion(t *shape.Type, v any) error {
 	for _, alternative := range t.OneOf {
 		_, isObject := v.(map[string]any)
@@ -280,7 +280,7 @@ func goType(t *shape.Type) string {
 	return unnamedType(t)
 }
 
-// unnamedType returns what the name of a Go type is if it is a scalar, list or map without a name of its own.
+// unnamedType returns the Go type of a scalar, list or map without a name of its own.
 func unnamedType(t *shape.Type) string {
 	if t == octet {
 		return "uint8"
@@ -316,7 +316,7 @@ func unnamedType(t *shape.Type) string {
 	return t.Name[strings.LastIndexByte(t.Name, '/')+1:]
 }
 
-// embeddedStruct returns the embedded Go struct that holds a member, or "". Type errors name it in their path.
+// embeddedStruct returns the embedded Go struct that declares a member, or "". Type errors name it in their path.
 func embeddedStruct(t *shape.Type, member string) string {
 	name := t.Name[strings.LastIndexByte(t.Name, '.')+1:]
 	if member == "kind" || member == "apiVersion" {
@@ -333,7 +333,7 @@ func embeddedStruct(t *shape.Type, member string) string {
 	return ""
 }
 
-// embeddings list which members of which Go structs lie in an embedded struct: these, or all others.
+// embeddings are the members that Go structs have from an embedded struct: the listed ones, or all others.
 var embeddings = []struct {
 	path    string
 	structs []string

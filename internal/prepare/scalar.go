@@ -13,9 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// integer returns v as a Go integer of the given width holds it. Strictly, only an integer in range is one; leniently
-// integral floats are too, and what does not fit loses its upper bits, as runtime.DefaultUnstructuredConverter
-// does it with reflect.Value.Convert.
+// integer returns v as a Go integer of the given width holds it. Strict decoding only accepts integers in range;
+// lenient decoding also accepts integral floats, and drops upper bits that do not fit, as
+// runtime.DefaultUnstructuredConverter does with reflect.Value.Convert.
 func (p *pass) integer(bits uint8, v any) (any, bool) {
 	switch n := v.(type) {
 	case int64:
@@ -48,7 +48,7 @@ func wrap(bits uint8, n int64) int64 {
 	return n
 }
 
-// truncate converts like the server's processors do, where Go leaves it open.
+// truncate converts a float like the server's processors do, where Go does not define the result.
 func truncate(f float64) int64 {
 	if f >= math.MinInt64 && f < -math.MinInt64 {
 		return int64(f)
@@ -56,8 +56,7 @@ func truncate(f float64) int64 {
 	return math.MinInt64
 }
 
-// number returns v as a Go float64. Types with their own encoding write JSON, where an integral float reads as an
-// integer.
+// number returns v as a Go float64. Types with their own encoding write JSON, where an integral float is an integer.
 func (p *pass) number(v any) (any, bool) {
 	switch n := v.(type) {
 	case float64:
@@ -75,14 +74,14 @@ func (p *pass) number(v any) (any, bool) {
 	return float64(0), false
 }
 
-// encode returns v as JSON text, the form in which types with their own decoding get their values.
+// encode returns v as JSON text, the input of types with their own decoding.
 func encode(v any) ([]byte, bool) {
 	b, err := json.Marshal(v)
 	return b, err == nil
 }
 
 // convertSpecial decodes a value of a type with its own JSON form and encodes it again. The second result is false if
-// the type refuses the value. A null is what the type makes of it, which may be a null again.
+// the type refuses the value. The type also decides about a null, which may stay null.
 func (p *pass) convertSpecial(kind shape.Kind, v any) (any, bool) {
 	switch kind {
 	case shape.Quantity:
@@ -101,7 +100,7 @@ func (p *pass) convertSpecial(kind shape.Kind, v any) (any, bool) {
 		case int64:
 			return v, wrap(32, n) == n
 		case float64:
-			// What was an integral float in the tree is JSON without a fraction.
+			// An integral float of the tree is JSON without a fraction.
 			return truncate(n), p.lenient && n == math.Trunc(n) && math.Abs(n) <= math.MaxInt32
 		case nil:
 			return int64(0), true
@@ -121,7 +120,7 @@ func quantity(v any) (any, bool) {
 	return q.String(), true
 }
 
-// roundUp returns a canonical quantity in whole thousandths, as resource lists have it.
+// roundUp returns a canonical quantity in whole thousandths, the form of resource lists.
 func roundUp(v, old any) (any, bool) {
 	text, ok := v.(string)
 	if !ok || canonicalQuantity(text) {
@@ -136,8 +135,8 @@ func roundUp(v, old any) (any, bool) {
 	return rounded, old == rounded
 }
 
-// canonicalQuantity reports whether s needs no parsing: at most three digits without a leading zero, and a suffix that
-// such a number keeps.
+// canonicalQuantity reports whether s is canonical without parsing it: at most three digits without a leading zero, and
+// a suffix that such a number keeps.
 func canonicalQuantity(s string) bool {
 	digits := 0
 	for digits < len(s) && s[digits] >= '0' && s[digits] <= '9' {
@@ -211,7 +210,7 @@ func (p *pass) octets(v any) (any, bool) {
 	return canonical, canonical == v
 }
 
-// literal returns a number as its JSON text; the text of the request itself is not known any more.
+// literal returns a number as JSON text; the text of the request itself is no longer known.
 func literal(v any) string {
 	switch n := v.(type) {
 	case int64:

@@ -12,10 +12,10 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// Scale returns the Scale of a stored object, as the scale subresource of its resource shows it: replicas and selector
-// in the members that the built-in kinds or the CustomResourceDefinition use. The error says that a member has another
-// type (as scaleFromDeployment and the like in pkg/registry/apps v1.37.2, and scaleFromCustomResource in
-// apiextensions-apiserver pkg/registry/customresource v0.37.2).
+// Scale returns the Scale of a stored object, as the scale subresource of its resource presents it: replicas and
+// selector come from the members that the built-in kinds or the CustomResourceDefinition use. The error means that a
+// member has the wrong type (as scaleFromDeployment and the like in pkg/registry/apps v1.37.2, and
+// scaleFromCustomResource in apiextensions-apiserver pkg/registry/customresource v0.37.2).
 func Scale(parent map[string]any, resource *schema.Resource) (map[string]any, error) {
 	paths := scalePaths{spec: ".spec.replicas", status: ".status.replicas"}
 	if resource.Definition != nil {
@@ -68,8 +68,8 @@ func Scale(parent map[string]any, resource *schema.Resource) (map[string]any, er
 		"status": status}, nil
 }
 
-// scalePaths says where a kind has the members of its Scale, as ".spec.replicas". No selector means that there is none,
-// or, for built-in kinds, that it is not text.
+// scalePaths are the paths of the members of a kind's Scale, such as ".spec.replicas". An empty selector means that
+// there is none, or, for built-in kinds, that it is not a string.
 type scalePaths struct{ spec, status, selector string }
 
 func scalePathsOf(resource *schema.Resource) scalePaths {
@@ -89,7 +89,7 @@ func scalePathsOf(resource *schema.Resource) scalePaths {
 	return scalePaths{}
 }
 
-// walk returns what is at a path such as ".spec.replicas", nil if there is nothing.
+// walk returns the value at a path such as ".spec.replicas"; nil if there is none.
 func walk(tree map[string]any, path string) any {
 	var value any = tree
 	for name := range strings.SplitSeq(strings.TrimPrefix(path, "."), ".") {
@@ -110,8 +110,8 @@ func integerAt(tree map[string]any, path string) (int64, bool, error) {
 	}
 }
 
-// scaleAfter returns the Scale that the validating phase sees: that of the parent after the request, in which the
-// request can change nothing but the number of replicas.
+// scaleAfter returns the Scale for the validating phase: that of the parent after the request, which can only change
+// the number of replicas.
 func scaleAfter(object, old map[string]any) map[string]any {
 	scale := maps.Clone(old)
 	spec := map[string]any{}

@@ -8,12 +8,12 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// ReadStored returns an object that exists as the server reads it: canonical, and with what every stored object has. An
-// object that says no resourceVersion does not come from a server but from a file: it gets the metadata and the members
-// that the registry would have given to it, such as a uid, the phase of a Pod or the addresses of a Service, as far as
-// it does not have them. The values are made up, see [MadeUpMembers].
+// ReadStored returns an existing object as the server reads it: canonical, and with the members that every stored
+// object has. An object without a resourceVersion comes from a file, not from a server: it also gets missing metadata
+// and members that the registry would have set, such as a uid, the phase of a Pod or the addresses of a Service. These
+// values are made up, see [MadeUpMembers].
 //
-// The warnings are those of a decoding; the error says why it is not such an object.
+// The warnings are those of decoding; an error means that it cannot be decoded.
 func ReadStored(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, []string,
 	error) {
 	out, warnings, err := Canonical(obj, types, kind)
@@ -34,9 +34,10 @@ func ReadStored(obj map[string]any, types *schema.Registry, kind schema.GroupVer
 	return out, warnings, err
 }
 
-// Canonical returns an object in the form in which the server reads it from etcd: decoded and defaulted, with nothing
-// that only the registry gives. Protocol buffers, in which etcd holds the built-in kinds, have no empty lists: one of a
-// required member, such as the rules of a ClusterRole, is null. Warnings and error are those of [ReadStored].
+// Canonical returns an object in the form in which the server reads it from etcd: decoded and defaulted, without
+// members that only the registry sets. Protocol buffers, the form of built-in kinds in etcd, do not have empty lists:
+// an empty required list, such as the rules of a ClusterRole, becomes null. Warnings and error are those of
+// [ReadStored].
 func Canonical(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, []string,
 	error) {
 	if types.Type(kind) == nil {
@@ -47,8 +48,8 @@ func Canonical(obj map[string]any, types *schema.Registry, kind schema.GroupVers
 
 const scalerV1Type = "k8s.io/api/autoscaling/v1.HorizontalPodAutoscaler"
 
-// throughStorage takes an object through the version in which it is stored, whose defaults it gets when it is read. Of
-// the built-in kinds only that of autoscaling/v1 has a version with other defaults.
+// throughStorage converts an object through its storage version, whose defaults it gets when it is read. Of the
+// built-in kinds only that of autoscaling/v1 has a storage version with other defaults.
 func throughStorage(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, error) {
 	storage := kind
 	storage.Version = "v2"
@@ -67,12 +68,12 @@ func fromServer(obj map[string]any) bool {
 	return meta.text("resourceVersion") != ""
 }
 
-// madeTime is when the objects of files were created, long ago. madeVersion is their resourceVersion.
+// madeTime is the creation time of objects in files, long ago. madeVersion is their resourceVersion.
 var madeTime = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
 
 const madeVersion = "1"
 
-// complete makes an object one that was created.
+// complete adds the members that a created object has.
 func complete(obj map[string]any, sharesLabels bool, types *schema.Registry, resource *schema.Resource) map[string]any {
 	t := types.Type(resource.GroupVersionKind())
 	if t == nil || t.Field("metadata") == nil && !custom(t) {
@@ -91,18 +92,18 @@ func complete(obj map[string]any, sharesLabels bool, types *schema.Registry, res
 		meta.fillText("resourceVersion", madeVersion)
 	})
 	strategyOf(in, t).complete(&o, in)
-	// what is defaulted when it is read
+	// these defaults are set when it is read
 	if again, _, err := decode(o.m, types, resource.GroupVersionKind(), true); err == nil {
 		return again
 	}
 	return o.m
 }
 
-// DeleteOptions returns the options of a DELETE of one object as policies see them. The registries complete what the
-// client sent: the grace period of a Pod (CheckGracefulDelete in pkg/registry/core/pod/strategy.go), a precondition
-// about the uid for what is deleted in steps (Delete in pkg/registry/core/namespace/storage/storage.go and in
-// pkg/registry/customresourcedefinition/etcd.go of apiextensions-apiserver), and no grace period is negative
-// (rest.BeforeDelete in k8s.io/apiserver).
+// DeleteOptions returns the options of a DELETE of one object as policies see them. The registries complete the
+// client's options: the grace period of a Pod (CheckGracefulDelete in pkg/registry/core/pod/strategy.go), a
+// precondition on the uid of objects that are deleted in steps (Delete in
+// pkg/registry/core/namespace/storage/storage.go and in pkg/registry/customresourcedefinition/etcd.go of
+// apiextensions-apiserver), and a negative grace period becomes 1 (rest.BeforeDelete in k8s.io/apiserver).
 func DeleteOptions(options, stored map[string]any, resource *schema.Resource) map[string]any {
 	o := members{m: options}
 	if n, _ := o.m["gracePeriodSeconds"].(int64); n < 0 {
@@ -123,7 +124,7 @@ func DeleteOptions(options, stored map[string]any, resource *schema.Resource) ma
 	return o.m
 }
 
-// setGracePeriod sets how long a Pod has to end: no time if it runs on no node.
+// setGracePeriod sets the time that a Pod has to terminate: zero if it does not run on a node.
 func setGracePeriod(options *members, pod map[string]any) {
 	meta, spec, status := mapAt(pod, "metadata"), mapAt(pod, "spec"), mapAt(pod, "status")
 	if meta["deletionTimestamp"] != nil {
@@ -141,7 +142,7 @@ func setGracePeriod(options *members, pod map[string]any) {
 	options.fill("gracePeriodSeconds", period)
 }
 
-// MadeUpMembers returns the members of an object whose values this package has made up and an expression may well
+// MadeUpMembers returns the members of an object whose values this package has made up and that an expression may well
 // compare with others: creationTimestamp of a stored object, clusterIP and nodePort of a Service.
 func MadeUpMembers(obj map[string]any, resource *schema.Resource) []string {
 	meta := members{m: mapAt(obj, "metadata")}

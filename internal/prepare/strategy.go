@@ -6,14 +6,18 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// A strategy says what the registry of a resource does to its objects between the mutating and the validating phase:
+// A strategy is the work of the registry of a resource on its objects between the mutating and the validating phase:
 // the functions PrepareForCreate, PrepareForUpdate and Canonicalize in k8s.io/kubernetes v1.37.2
 // pkg/registry/*/*/strategy.go, at the feature gates of that version.
 type strategy struct {
 	generation bool     // starts at 1
 	counted    []string // a change of one of these members increases the generation
-	status     bool     // cannot be set on create, nor be changed but through the subresource
-	keeps      keeping  // what of the metadata the status subresource cannot change
+	status     bool     // cannot be set on create, and changes only through the subresource
+	keeps      keeping  // metadata that the status subresource cannot change
+
+	// gated are members of the spec that belong to features that may be off. Unlike those of gates, templates in other
+	// kinds keep them.
+	gated map[string]feature
 
 	create func(o *members, in Input)
 	update func(o *members, in Input) // also for subresources
@@ -26,7 +30,7 @@ const (
 	keepNone   keeping = iota
 	keepLabels         // labels only
 	keepLocal          // labels, annotations, finalizers and owner references
-	keepMost           // what metav1.ResetObjectMetaForStatus resets
+	keepMost           // members that metav1.ResetObjectMetaForStatus resets
 	keepAll
 )
 
@@ -42,9 +46,11 @@ var (
 	bySpec = []string{"spec"}
 	// specAndStatus is the common form.
 	specAndStatus = strategy{generation: true, counted: bySpec, status: true}
+
+	attributesClass = map[string]feature{"volumeAttributesClassName": volumeAttributesClass}
 )
 
-// strategies by resource; one that is not here only gets the metadata of every object.
+// strategies are the strategies by resource; a missing one only sets the metadata that every object has.
 var strategies = map[schema.GroupResource]strategy{
 	{Group: "apps", Resource: "daemonsets"}: {generation: true, counted: bySpec, status: true,
 		create: startTemplateGeneration, update: countTemplateGeneration},
@@ -54,7 +60,8 @@ var strategies = map[schema.GroupResource]strategy{
 	{Group: "apps", Resource: "statefulsets"}: specAndStatus,
 
 	{Group: "batch", Resource: "cronjobs"}: specAndStatus,
-	{Group: "batch", Resource: "jobs"}:     {generation: true, counted: bySpec, status: true, create: selectJobPods},
+	{Group: "batch", Resource: "jobs"}: {generation: true, counted: bySpec, status: true, create: selectJobPods,
+		gated: map[string]feature{"managedBy": jobManagedBy, "successPolicy": jobSuccessPolicy}},
 
 	{Group: "autoscaling", Resource: "horizontalpodautoscalers"}: {generation: true, counted: bySpec, status: true,
 		create: createScaler, update: updateScaler},
@@ -67,11 +74,13 @@ var strategies = map[schema.GroupResource]strategy{
 	{Group: "networking.k8s.io", Resource: "networkpolicies"}: {generation: true, counted: bySpec},
 	{Group: "networking.k8s.io", Resource: "servicecidrs"}:    {status: true, keeps: keepMost},
 
-	{Resource: "namespaces"}:             {status: true, create: createNamespace, update: updateNamespace},
-	{Resource: "nodes"}:                  {create: createNode, update: updateNode},
-	{Resource: "limitranges"}:            {create: nameLimitRange},
-	{Resource: "persistentvolumes"}:      {status: true, create: createVolume, update: updateVolume},
-	{Resource: "persistentvolumeclaims"}: {status: true, create: sameDataSources, update: updateClaim},
+	{Resource: "namespaces"}:  {status: true, create: createNamespace, update: updateNamespace},
+	{Resource: "nodes"}:       {create: createNode, update: updateNode},
+	{Resource: "limitranges"}: {create: nameLimitRange},
+	{Resource: "persistentvolumes"}: {status: true, create: createVolume, update: updateVolume,
+		gated: attributesClass},
+	{Resource: "persistentvolumeclaims"}: {status: true, create: sameDataSources, update: updateClaim,
+		gated: attributesClass},
 	{Resource: "pods"}:                   {generation: true, status: true, create: createPod, update: updatePod},
 	{Resource: "podtemplates"}:           {generation: true, counted: []string{"template"}},
 	{Resource: "replicationcontrollers"}: specAndStatus,
@@ -129,10 +138,10 @@ func (s strategy) apply(o *members, in Input) {
 		if s.status {
 			s.resetStatus(o, in)
 		}
-		if s.generation {
+		if s.counts(in) {
 			o.edit("metadata", func(meta *members) { meta.set("generation", int64(1)) })
 		}
-		dropGated(in.typ(), o, nil)
+		s.dropGated(o, in.typ(), nil)
 		if s.create != nil {
 			s.create(o, in)
 		}
@@ -149,7 +158,7 @@ func (s strategy) apply(o *members, in Input) {
 			o.take("status", in.Old)
 			return
 		}
-		dropGated(in.typ(), o, in.Old)
+		s.dropGated(o, in.typ(), in.Old)
 		if s.update != nil {
 			s.update(o, in)
 		}
@@ -164,10 +173,35 @@ func (s strategy) apply(o *members, in Input) {
 	}
 }
 
-// complete gives a stored object what the registry gave it when it was created, but for what it says itself.
+// dropGated drops the members of features that are off, unless the stored object uses them.
+func (s strategy) dropGated(o *members, t *shape.Type, old map[string]any) {
+	dropGated(t, o, old)
+	was := mapAt(old, "spec")
+	for name, f := range s.gated {
+		if was[name] == nil && f.offOf(t) != 0 {
+			o.edit("spec", func(spec *members) { spec.drop(name) })
+		}
+	}
+}
+
+// counts reports whether objects have a generation.
+func (s strategy) counts(in Input) bool {
+	if in.Resource != nil && in.Resource.GroupResource() == (schema.GroupResource{Resource: "pods"}) {
+		return in.podsCount()
+	}
+	return s.generation
+}
+
+// podsCount reports whether Pods have a generation: they have one in the minors in which their status can observe it.
+func (in Input) podsCount() bool {
+	status := in.typ().Field("status")
+	return status != nil && status.Type.Field("observedGeneration") != nil
+}
+
+// complete adds the members that the registry set when a stored object was created, unless the object has them.
 func (s strategy) complete(o *members, in Input) {
 	given := mapAt(o.m, "status")
-	if s.generation {
+	if s.counts(in) {
 		o.edit("metadata", func(meta *members) { meta.fillNumber("generation", 1) })
 	}
 	if s.create == nil {
@@ -201,7 +235,7 @@ func (s strategy) resetStatus(o *members, in Input) {
 	}
 }
 
-// keep takes from the stored object what an update of the status cannot change.
+// keep copies the members that a status update cannot change from the stored object.
 func (s strategy) keep(o *members, in Input) {
 	if in.Resource.Definition != nil {
 		for name := range o.m {

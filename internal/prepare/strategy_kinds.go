@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// What the registries of single kinds do beyond the common strategy.
+// Registries of single kinds, beyond the common strategy.
 
 const templateGeneration = "deprecated.daemonset.template.generation"
 
@@ -38,14 +38,14 @@ func countAnnotations(o *members, in Input) {
 	}
 }
 
-// generatedLabels are those that the registry gives to the pods of a Job, as legacy and qualified names of one value
-// each.
+// generatedLabels are the labels that the registry adds to the pods of a Job, as legacy and qualified names of one
+// value each.
 var generatedLabels = [...]struct{ short, long string }{
 	{"job-name", "batch.kubernetes.io/job-name"},
 	{"controller-uid", "batch.kubernetes.io/controller-uid"},
 }
 
-// selectJobPods gives a Job without a selector of its own one that selects its pods by the Job's uid.
+// selectJobPods adds a selector to a Job without one, which selects its pods by the Job's uid.
 func selectJobPods(o *members, in Input) {
 	meta := members{m: mapAt(o.m, "metadata")}
 	if mapAt(o.m, "spec")["manualSelector"] == true {
@@ -70,8 +70,8 @@ func selectJobPods(o *members, in Input) {
 	}
 }
 
-// sharesLabels reports that SetDefaults_Job (pkg/apis/batch/v1/defaults.go) makes the labels of a Job and of its
-// template one map: there are labels in the template, be it none, and none in the Job.
+// sharesLabels reports whether SetDefaults_Job (pkg/apis/batch/v1/defaults.go) makes the labels of a Job and of its
+// template one map: the template has labels, even an empty map, and the Job does not.
 func sharesLabels(t *shape.Type, obj map[string]any) bool {
 	return t.Name == jobType && size(mapAt(obj, "metadata")["labels"]) == 0 &&
 		mapAt(obj, "spec", "template", "metadata", "labels") != nil
@@ -79,8 +79,8 @@ func sharesLabels(t *shape.Type, obj map[string]any) bool {
 
 const jobType = "k8s.io/api/batch/v1.Job"
 
-// keepJobPods gives a Job that is updated the selector and the labels that were generated for the stored one, if the
-// client left out the selector: the server would refuse it without them, so that no client sends it so.
+// keepJobPods adds the selector and the labels that were generated for the stored Job to an updated one, if the client
+// omitted the selector: the server would refuse it without them, so clients do not send it like that.
 func keepJobPods(o *members, in Input, shares bool) {
 	if in.typ().Name != jobType || in.Old == nil {
 		return
@@ -110,7 +110,7 @@ func keepJobPods(o *members, in Input, shares bool) {
 	}
 }
 
-// propagateDryRun makes a dry run of the deletion that an Eviction asks for, as of its own request
+// propagateDryRun turns the deletion of an Eviction into a dry run, like its own request
 // (pkg/registry/core/pod/storage/eviction.go).
 func propagateDryRun(o *members, in Input) {
 	if !in.DryRun {
@@ -123,8 +123,8 @@ func propagateDryRun(o *members, in Input) {
 	})
 }
 
-// completeTokenRequest names the ServiceAccount in a TokenRequest (pkg/registry/core/serviceaccount/storage/token.go).
-// Its uid is the one that [ReadStored] makes up; the audience is that of a server which is told no other.
+// completeTokenRequest sets the ServiceAccount in a TokenRequest (pkg/registry/core/serviceaccount/storage/token.go).
+// Its uid is the one that [ReadStored] makes up; the audience is the default one of a server.
 func completeTokenRequest(o *members, in Input) {
 	o.edit("metadata", func(meta *members) {
 		meta.fillText("name", in.Name)
@@ -140,7 +140,7 @@ func completeTokenRequest(o *members, in Input) {
 	})
 }
 
-// dropTopology drops what the EndpointSlices of discovery.k8s.io/v1beta1 had.
+// dropTopology drops members that the EndpointSlices of discovery.k8s.io/v1beta1 had.
 func dropTopology(o *members, _ Input) {
 	o.each("endpoints", func(e *members) { e.drop("deprecatedTopology") })
 }
@@ -152,7 +152,7 @@ func updateSlice(o *members, in Input) {
 	if equal(o.m["endpoints"], in.Old["endpoints"]) {
 		return
 	}
-	// The label that once held the name of an endpoint's node is kept as nodeName, if the stored object had it.
+	// The label that once held the name of an endpoint's node is copied to nodeName, if the stored object had it.
 	known := map[string]bool{}
 	hostname := func(e *members) string {
 		name, _ := mapAt(e.m, "deprecatedTopology")["kubernetes.io/hostname"].(string)
@@ -179,7 +179,7 @@ func createNamespace(o *members, _ Input) {
 	labelNamespace(o)
 }
 
-// labelNamespace repeats the default of the label, for a name that was generated.
+// labelNamespace repeats the default of the label for a generated name.
 func labelNamespace(o *members) {
 	o.fill("metadata", map[string]any{})
 	o.edit("metadata", func(meta *members) { meta.label(namespaceNameNote, meta.text("name")) })
@@ -223,12 +223,12 @@ func updateNode(o *members, in Input) {
 	}
 }
 
-// nameLimitRange names a LimitRange without a name.
+// nameLimitRange sets the name of a LimitRange without one.
 func nameLimitRange(o *members, in Input) {
 	o.edit("metadata", func(meta *members) { meta.fillText("name", uid(in)) })
 }
 
-// The annotations in which autoscaling/v1 keeps what the spec and the status of later versions have.
+// Annotations in which autoscaling/v1 keeps members of the spec and the status of later versions.
 var (
 	scalerSpecNotes   = [...]string{scalerNote + "metrics", scalerNote + "behavior"}
 	scalerStatusNotes = [...]string{scalerNote + "current-metrics", scalerNote + "conditions"}
@@ -266,7 +266,7 @@ func updateScaler(o *members, in Input) {
 	}
 }
 
-// updateVolume keeps the time of the last change of the phase right.
+// updateVolume maintains the time of the last change of the phase.
 func updateVolume(o *members, in Input) {
 	if in.SubResource != "status" {
 		return
@@ -287,8 +287,8 @@ func createVolume(o *members, in Input) {
 	o.set("status", map[string]any{"phase": "Pending", "lastPhaseTransitionTime": in.timestamp()})
 }
 
-// sameDataSources fills one of spec.dataSource and spec.dataSourceRef from the other, and drops a data source of a
-// kind that older servers ignored (pkg/api/persistentvolumeclaim/util.go).
+// sameDataSources fills one of spec.dataSource and spec.dataSourceRef from the other, and drops a data source of a kind
+// that older servers ignored (pkg/api/persistentvolumeclaim/util.go).
 func sameDataSources(o *members, in Input) {
 	o.edit("spec", func(s *members) {
 		old := mapAt(in.Old, "spec")
@@ -318,7 +318,7 @@ func claimOrSnapshot(source map[string]any) bool {
 		kind == "VolumeSnapshot" && group == "snapshot.storage.k8s.io"
 }
 
-// typedReference keeps that apiGroup is written as null when it is absent.
+// typedReference writes a missing apiGroup as null.
 func typedReference(from map[string]any) map[string]any {
 	return map[string]any{"apiGroup": from["apiGroup"], "kind": from["kind"], "name": from["name"]}
 }
@@ -349,18 +349,18 @@ func createPod(o *members, in Input) {
 		confine(s, annotations)
 		defaultPodResources(s)
 	})
-	status["qosClass"] = qualityOfService(mapAt(o.m, "spec"))
+	status["qosClass"] = QualityOfService(mapAt(o.m, "spec"))
 	o.set("status", status)
 }
 
-// confine makes fields of the annotations of AppArmor profiles, as applyAppArmorVersionSkew of
-// pkg/registry/core/pod/strategy.go v1.37.2 does. The registry refuses a Pod whose annotations are not profiles.
+// confine turns the annotations of AppArmor profiles into fields, as applyAppArmorVersionSkew of
+// pkg/registry/core/pod/strategy.go v1.37.2 does. The registry refuses a Pod with other values in these annotations.
 func confine(spec *members, annotations map[string]any) {
 	if runsOnWindows(spec.m) {
 		return
 	}
 	ofPod := mapAt(spec.m, "securityContext")["appArmorProfile"]
-	for _, list := range [...]string{"initContainers", "containers"} { // a new Pod has no ephemeral ones
+	for _, list := range [...]string{"initContainers", "containers"} { // a new Pod does not have ephemeral ones
 		spec.each(list, func(container *members) {
 			annotation, annotated := annotations[containerAppArmor+text(container.m["name"])].(string)
 			profile := profileOf(annotation)
@@ -376,8 +376,8 @@ func confine(spec *members, annotations map[string]any) {
 	}
 }
 
-// warnUnconfined warns about annotations of AppArmor profiles that confine makes fields of, or cannot: it looks at the
-// Pod before.
+// warnUnconfined warns about annotations of AppArmor profiles, whether or not confine can turn them into fields: it
+// reads the original Pod.
 func (w *warner) warnUnconfined(pod map[string]any) {
 	spec, annotations := mapAt(pod, "spec"), mapAt(pod, "metadata", "annotations")
 	if runsOnWindows(spec) {
@@ -400,7 +400,7 @@ func (w *warner) warnUnconfined(pod map[string]any) {
 
 func runsOnWindows(podSpec map[string]any) bool { return mapAt(podSpec, "os")["name"] == "windows" }
 
-// profileOf returns the AppArmor profile that an annotation means, nil if it means none.
+// profileOf returns the AppArmor profile of an annotation; nil for an invalid one.
 func profileOf(annotation string) any {
 	switch local, isLocal := strings.CutPrefix(annotation, "localhost/"); {
 	case annotation == "unconfined":
@@ -413,7 +413,7 @@ func profileOf(annotation string) any {
 	return nil
 }
 
-// selectOwnLabels writes the pod's own labels into the selectors that name their keys.
+// selectOwnLabels adds the pod's own labels to the selectors that name their keys.
 func selectOwnLabels(spec *members, labels map[string]any) {
 	term := func(t *members) {
 		matchKeys(t, "matchLabelKeys", "In", labels)
@@ -491,13 +491,13 @@ func updatePod(o *members, in Input) {
 			defaultPodResources(s)
 		})
 	}
-	if !equal(o.m["spec"], in.Old["spec"]) {
+	if in.podsCount() && !equal(o.m["spec"], in.Old["spec"]) {
 		o.count(in.Old)
 	}
 }
 
-// keepObserved gives the conditions of a pod that do not say which generation they observed the one that the stored
-// condition of their type has; of several, the next in order.
+// keepObserved sets the observed generation of a pod's conditions without one to that of the stored condition of the
+// same type; of several, the next in order.
 func keepObserved(status *members, old map[string]any) {
 	observed := map[string][]any{}
 	(&members{m: old}).each("conditions", func(c *members) {
@@ -515,7 +515,7 @@ func keepObserved(status *members, old map[string]any) {
 	})
 }
 
-// keepPod undoes all changes but those of the metadata that a status update may make.
+// keepPod undoes all changes except those of the metadata that a status update may make.
 func keepPod(o *members, in Input) {
 	o.take("spec", in.Old)
 	o.take("status", in.Old)
@@ -527,8 +527,8 @@ func keepPod(o *members, in Input) {
 	})
 }
 
-// resizePod keeps of a change of a pod the resources and resize policies of its containers. It does nothing if
-// containers were added, removed, renamed or moved, which the server then refuses.
+// resizePod undoes all changes of a pod except those of the resources and resize policies of its containers. It does
+// nothing if containers were added, removed, renamed or moved; the server then refuses the request.
 func resizePod(o *members, in Input) {
 	spec, old := mapAt(o.m, "spec"), mapAt(in.Old, "spec")
 	lists := map[string]any{}
@@ -573,7 +573,7 @@ func resizePod(o *members, in Input) {
 	})
 }
 
-// nameSecrets keeps only the names of a ServiceAccount's secrets.
+// nameSecrets drops everything but the names of a ServiceAccount's secrets.
 func nameSecrets(o *members, in Input) {
 	o.each("secrets", func(s *members) {
 		for field := range s.m {
@@ -584,7 +584,7 @@ func nameSecrets(o *members, in Input) {
 	})
 }
 
-// storeVersion adds the storage version of a CustomResourceDefinition to those that were stored.
+// storeVersion adds the storage version of a CustomResourceDefinition to status.storedVersions.
 func storeVersion(o *members, in Input) {
 	if in.SubResource != "" {
 		return
@@ -602,7 +602,7 @@ func storeVersion(o *members, in Input) {
 	})
 }
 
-// availableLocally marks an APIService that the server itself serves.
+// availableLocally marks an APIService of the server itself as available.
 func availableLocally(o *members, in Input) {
 	if mapAt(o.m, "spec", "service") != nil {
 		return
@@ -613,7 +613,7 @@ func availableLocally(o *members, in Input) {
 	}}})
 }
 
-// createSigningRequest writes who asks.
+// createSigningRequest sets the user of the request.
 func createSigningRequest(o *members, in Input) {
 	if in.exists {
 		return
@@ -624,8 +624,8 @@ func createSigningRequest(o *members, in Input) {
 			s.drop(name)
 		}
 		user := in.User
-		if user.Name != "" {
-			s.set("username", user.Name)
+		if user.Username != "" {
+			s.set("username", user.Username)
 		}
 		if user.UID != "" {
 			s.set("uid", user.UID)

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// What the storage of Services allocates before an object is validated, and what its strategy drops, as
+// Allocation by the storage of Services before validation, and the members that their strategy drops, as
 // k8s.io/kubernetes v1.37.2 pkg/registry/core/service: storage/storage.go (beginCreate, beginUpdate, defaultOnRead),
-// storage/alloc.go and strategy.go. The cluster is taken for one of IPv4 alone unless a Service asks for more: what
-// such a cluster refuses is not found out.
+// storage/alloc.go and strategy.go. The cluster is assumed to be IPv4 only unless a Service requires more: refusals of
+// such a cluster are not detected.
 
 const (
 	ipv4, ipv6                     = "IPv4", "IPv6"
@@ -32,7 +32,8 @@ func createService(o *members, in Input) {
 	})
 }
 
-// readService completes a stored Service as it is read: one of an old server has fewer members (defaultOnReadService).
+// readService completes a stored Service as it is read: one written by an old server has fewer members
+// (defaultOnReadService).
 func readService(s *members) {
 	if ip := s.text("clusterIP"); ip != "" && size(s.m["clusterIPs"]) == 0 {
 		s.set("clusterIPs", []any{ip})
@@ -88,8 +89,7 @@ func updateService(o *members, in Input) {
 	}
 }
 
-// keepAllocated gives a Service what was allocated for the stored one, where the client left it out
-// (patchAllocatedValues).
+// keepAllocated copies the allocated values of the stored Service that the client omitted (patchAllocatedValues).
 func keepAllocated(s *members, old map[string]any) {
 	keep := func(name string) {
 		if v := old[name]; v != nil {
@@ -118,8 +118,7 @@ func keepAllocated(s *members, old map[string]any) {
 	}
 }
 
-// samePlural makes spec.clusterIPs of an update follow spec.clusterIP, where the client changed only that
-// (normalizeClusterIPs).
+// samePlural updates spec.clusterIPs to spec.clusterIP if the client changed only the latter (normalizeClusterIPs).
 func samePlural(s *members, old map[string]any) {
 	one, was := s.text("clusterIP"), (&members{m: old}).text("clusterIP")
 	if size(old["clusterIPs"]) > 0 && size(s.m["clusterIPs"]) == 0 && one == was {
@@ -134,7 +133,7 @@ func samePlural(s *members, old map[string]any) {
 	}
 }
 
-// chooseFamilies fills in spec.ipFamilyPolicy and spec.ipFamilies (initIPFamilyFields). Old is nil for a new Service.
+// chooseFamilies sets spec.ipFamilyPolicy and spec.ipFamilies (initIPFamilyFields). old is nil for a new Service.
 func chooseFamilies(s *members, old map[string]any) {
 	if !clusterIP(s.m) || staysDualStack(s.m, old) {
 		return
@@ -179,7 +178,7 @@ func chooseFamilies(s *members, old map[string]any) {
 	}
 }
 
-// staysDualStack reports an update that leaves a Service of either stack as it is
+// staysDualStack reports whether an update leaves a Service that prefers dual stack unchanged
 // (isMatchingPreferDualStackClusterIPFields).
 func staysDualStack(spec, old map[string]any) bool {
 	return old != nil && spec["type"] == old["type"] && spec["ipFamilyPolicy"] == either &&
@@ -194,15 +193,15 @@ func familyOf(ip any) any {
 	return ipv4
 }
 
-// An allocator makes up what the server draws by chance, the same for equal requests.
+// An allocator makes up the values that the server draws at random, the same for equal requests.
 type allocator struct {
 	in    Input
-	drawn int            // how many ports
+	drawn int            // number of ports
 	taken map[int64]bool // ports of the Service
 	last  int64          // the highest port that was allocated
 }
 
-// addresses allocates for each family that has none yet (allocClusterIPs).
+// addresses allocates an address for each family without one (allocClusterIPs).
 func (a *allocator) addresses(s *members) {
 	given, _ := s.m["clusterIPs"].([]any)
 	if !clusterIP(s.m) || len(given) > 0 && given[0] == headless {
@@ -225,7 +224,8 @@ func (a *allocator) addresses(s *members) {
 	s.set("clusterIP", ips[0])
 }
 
-// newAddresses allocates what an update needs more than the stored Service has (updateClusterIPs).
+// newAddresses allocates the addresses that an update needs in addition to those of the stored Service
+// (updateClusterIPs).
 func (a *allocator) newAddresses(s *members, old map[string]any) {
 	if staysDualStack(s.m, old) {
 		return
@@ -255,13 +255,12 @@ func (a *allocator) address(family any) string {
 	return fmt.Sprintf("10.96.%d.%d", b[0], 1+b[1]%254)
 }
 
-// sharedPorts allocates the node ports of a new Service: one for all of its ports that have the same number
-// (initNodePorts).
+// sharedPorts allocates the node ports of a new Service: ports with the same number share one (initNodePorts).
 func (a *allocator) sharedPorts(s *members) {
 	if !nodePort(s.m) {
 		return
 	}
-	requested, known := map[any]int64{}, map[any]int64{} // by the number of the port
+	requested, known := map[any]int64{}, map[any]int64{} // by number of the port
 	s.each("ports", func(p *members) {
 		if port := p.m["port"]; requested[port] == 0 {
 			requested[port] = number(p)
@@ -286,7 +285,7 @@ func (a *allocator) sharedPorts(s *members) {
 	})
 }
 
-// newPorts allocates a node port for each port of an update that has none (updateNodePorts).
+// newPorts allocates a node port for each port of an update without one (updateNodePorts).
 func (a *allocator) newPorts(s *members, old map[string]any) {
 	if !nodePort(s.m) {
 		return
@@ -312,12 +311,12 @@ func (a *allocator) healthCheckPort(s *members) {
 	s.set("healthCheckNodePort", a.port(s))
 }
 
-// take allocates a port that the client asks for.
+// take allocates a port that the client requests.
 func (a *allocator) take(port int64) { a.last = max(a.last, port) }
 
 // port draws a port of the server's range of node ports that the Service does not have yet. A dry run on the server
-// draws none: it counts on from what it has, or from a number outside the range (portallocator/operation.go
-// AllocateNext).
+// does not draw: it counts on from the Service's ports, or from a number outside of the range
+// (portallocator/operation.go AllocateNext).
 func (a *allocator) port(s *members) int64 {
 	const first, count = 30000, 2768
 	if a.in.DryRun {
@@ -341,8 +340,8 @@ func (a *allocator) port(s *members) int64 {
 	return first + n%count
 }
 
-// dropOfType drops, when the type of a Service changes, what the old type needed, the new one does not, and the client
-// left as it was (strategy.go dropTypeDependentFields).
+// dropOfType drops, when the type of a Service changes, members that only the old type needs and that the client did
+// not change (strategy.go dropTypeDependentFields).
 func dropOfType(s *members, old map[string]any) {
 	if clusterIP(old) && !clusterIP(s.m) {
 		if equal(s.m["clusterIP"], old["clusterIP"]) && equal(s.m["clusterIPs"], old["clusterIPs"]) {
@@ -369,7 +368,7 @@ func dropOfType(s *members, old map[string]any) {
 	}
 }
 
-// dropSame drops a member that is the same in another object.
+// dropSame drops a member that is equal in another object.
 func (o *members) dropSame(name string, as map[string]any) {
 	if equal(o.m[name], as[name]) {
 		o.drop(name)
@@ -382,7 +381,7 @@ func nodePort(spec map[string]any) bool { return spec["type"] == "NodePort" || i
 
 func isBalanced(spec map[string]any) bool { return spec["type"] == "LoadBalancer" }
 
-// allocatesPorts reports that each port of a Service gets a node port.
+// allocatesPorts reports whether each port of a Service gets a node port.
 func allocatesPorts(spec map[string]any) bool {
 	return nodePort(spec) && !(isBalanced(spec) && spec["allocateLoadBalancerNodePorts"] == false)
 }

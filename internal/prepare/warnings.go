@@ -17,7 +17,7 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// A warner collects what the server warns about one object.
+// A warner collects the server's warnings about one object.
 type warner struct {
 	texts []string
 }
@@ -26,30 +26,32 @@ func (w *warner) add(format string, args ...any) {
 	w.texts = append(w.texts, fmt.Sprintf(format, args...))
 }
 
-// say warns about a field.
+// say adds a warning about a field.
 func (w *warner) say(at *place, format string, args ...any) {
 	w.texts = append(w.texts, at.String()+": "+fmt.Sprintf(format, args...))
 }
 
 func (w *warner) ip(at *place, v any) {
-	if ip := text(v); netutils.ParseIPSloppy(ip) != nil { // else the registry refuses the object
+	if ip := text(v); netutils.ParseIPSloppy(ip) != nil { // otherwise the registry refuses the object
 		w.texts = append(w.texts, validation.GetWarningsForIP(field.NewPath(at.String()), ip)...)
 	}
 }
 
 func (w *warner) cidr(at *place, v any) {
 	cidr := text(v)
-	if _, _, err := netutils.ParseCIDRSloppy(cidr); err == nil { // else the registry refuses the object
+	if _, _, err := netutils.ParseCIDRSloppy(cidr); err == nil { // otherwise the registry refuses the object
 		w.texts = append(w.texts, validation.GetWarningsForCIDR(field.NewPath(at.String()), cidr)...)
 	}
 }
 
-// Warnings returns what the registry warns about the object of a request as [ObjectToValidate] returns it, before
-// validating policies see it: the functions WarningsOnCreate and WarningsOnUpdate in k8s.io/kubernetes v1.37.2
-// pkg/registry/*/*/strategy.go, and of custom resources.
+// Warnings returns the warnings of the registry of a minor about the object of a request as [ObjectToValidate] returns
+// it, before validating policies see it: the functions WarningsOnCreate and WarningsOnUpdate in k8s.io/kubernetes
+// v1.37.2 pkg/registry/*/*/strategy.go, and those of custom resources.
 //
 // Left out are those of CustomResourceDefinitions about formats, and of webhook configurations about virtual resources.
-func Warnings(in Input) []string {
+func Warnings(in Input, minor string) []string { return asOf(minor, warningsOfNewest(in)) }
+
+func warningsOfNewest(in Input) []string {
 	if in.Resource == nil {
 		return nil
 	}
@@ -83,7 +85,7 @@ func Warnings(in Input) []string {
 	return w.texts
 }
 
-// warning says how the registry warns about the objects of one resource.
+// A warning computes the warnings about the objects of one resource.
 type warning struct {
 	create func(w *warner, o map[string]any)
 	update func(w *warner, o, old map[string]any)
@@ -95,7 +97,7 @@ func warnAlways(warn func(w *warner, o map[string]any)) *warning {
 	return &warning{create: warn, update: func(w *warner, o, _ map[string]any) { warn(w, o) }}
 }
 
-// workload warns about what makes Pods of the template at a path. The name is that of the Pods too, if named is set.
+// workload warns about an object with a Pod template at a path. If named is set, its name is also used for Pods.
 func workload(named bool, path ...string) *warning {
 	var in *place
 	for _, name := range path {
@@ -124,7 +126,7 @@ func generation(o map[string]any) any {
 	return int64(0)
 }
 
-// warnings by resource or, for a subresource, resource/subresource.
+// warnings are the warnings by resource or, for a subresource, resource/subresource.
 var warnings = map[schema.GroupResource]*warning{
 	{Resource: "pods"}: {create: func(w *warner, o map[string]any) {
 		if wrong := validation.IsDNS1123Label(text(mapAt(o, "metadata")["name"])); len(wrong) > 0 {
@@ -144,7 +146,7 @@ var warnings = map[schema.GroupResource]*warning{
 	{Resource: "replicationcontrollers"}: {
 		create: workload(true, "spec", "template").create,
 		update: func(w *warner, o, old map[string]any) {
-			if generation(o) != generation(old) { // the server looks at the old template
+			if generation(o) != generation(old) { // the server checks the old template
 				w.template(mapAt(old, "spec", "template"), (*place)(nil).Child("spec").Child("template"))
 			}
 		},
@@ -343,7 +345,7 @@ var warnings = map[schema.GroupResource]*warning{
 	{Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations"}:     reservedName,
 }
 
-// reservedName is about objects that should not exist: new ones of such names are refused.
+// reservedName warns about objects with reserved names: new ones are refused.
 var reservedName = &warning{update: func(w *warner, o, _ map[string]any) {
 	const suffix = ".static.k8s.io"
 	if strings.HasSuffix(text(mapAt(o, "metadata")["name"]), suffix) {
@@ -352,7 +354,7 @@ var reservedName = &warning{update: func(w *warner, o, _ map[string]any) {
 	}
 }}
 
-// deprecatedLabels of nodes, as pkg/api/node/util.go.
+// deprecatedLabels are deprecated labels of nodes, as in pkg/api/node/util.go.
 var deprecatedLabels = map[string]string{
 	"beta.kubernetes.io/arch":                       `deprecated since v1.14; use "kubernetes.io/arch" instead`,
 	"beta.kubernetes.io/os":                         `deprecated since v1.14; use "kubernetes.io/os" instead`,
@@ -364,7 +366,7 @@ var deprecatedLabels = map[string]string{
 	"node-role.kubernetes.io/master":                `use "node-role.kubernetes.io/control-plane" instead`,
 }
 
-// expressions warns about labels of nodes in matchExpressions, and about values that are none of labels.
+// expressions warns about labels of nodes in matchExpressions, and about values that are not valid label values.
 func (w *warner) expressions(in map[string]any, values bool, path *place) {
 	for i, e := range objects(in["matchExpressions"]) {
 		path := path.Child("matchExpressions").Index(i)
@@ -382,7 +384,7 @@ func (w *warner) expressions(in map[string]any, values bool, path *place) {
 	}
 }
 
-// warnAnnotation warns about an annotation that has a successor.
+// warnAnnotation warns about an annotation that was replaced.
 func (w *warner) warnAnnotation(o map[string]any, path *place, key, why string) {
 	if _, set := mapAt(o, "metadata", "annotations")[key]; set {
 		w.say(path.Child("metadata").Child("annotations").Key(key), "%s", why)
@@ -406,7 +408,7 @@ func (w *warner) job(spec map[string]any, path *place) {
 	w.template(mapAt(spec, "template"), path.Child("template"))
 }
 
-// statefulSet warns about the claims, at a path below each of them that the server gets wrong for updates.
+// statefulSet warns about claims; below is the path below each claim that the server wrongly reports for updates.
 func (w *warner) statefulSet(spec map[string]any, below ...string) {
 	for i, claim := range objects(spec["volumeClaimTemplates"]) {
 		path := (*place)(nil).Child("spec").Child("volumeClaimTemplates").Index(i)
@@ -499,7 +501,7 @@ func (w *warner) mountableSecrets(o, old map[string]any) {
 	}
 }
 
-// lostVolumes are plugins that are gone, in the order in which the server looks for them.
+// lostVolumes are removed plugins, in the order in which the server checks them.
 var lostVolumes = map[string]string{
 	"photonPersistentDisk": "deprecated in v1.11, non-functional in v1.16+",
 	"gitRepo":              "deprecated in v1.11, and disabled by default in v1.33+",
@@ -512,7 +514,7 @@ var lostVolumes = map[string]string{
 	"rbd":                  "deprecated in v1.28, non-functional in v1.31+",
 }
 
-// pathsOfVolumes are their names in paths, where they are others.
+// pathsOfVolumes are their names in paths, if different.
 var pathsOfVolumes = map[string]string{"storageos": "storageOS"}
 
 func (w *warner) warnLost(volume map[string]any, path *place, names ...string) {
@@ -659,7 +661,7 @@ func list(v any) []any {
 	return l
 }
 
-// objects returns the objects of a list, in their places.
+// objects returns the objects of a list; other items are nil.
 func objects(v any) []map[string]any {
 	items := list(v)
 	all := make([]map[string]any, len(items))

@@ -14,13 +14,13 @@ const (
 	useSeccompField   = `non-functional in v1.27+; use the "seccompProfile" field instead`
 )
 
-// A container is one of a Pod with its place.
+// A placedContainer is a container of a Pod with its place.
 type placedContainer struct {
 	members map[string]any
 	path    *place
 }
 
-// containers of a Pod in the order in which the server visits them.
+// containers returns the containers of a Pod in the order in which the server visits them.
 func containers(spec map[string]any, path *place) []placedContainer {
 	var all []placedContainer
 	for _, name := range []string{"initContainers", "containers", "ephemeralContainers"} {
@@ -31,7 +31,7 @@ func containers(spec map[string]any, path *place) []placedContainer {
 	return all
 }
 
-// template warns about a Pod, whose place is nil, or the template of Pods, as warningsForPodSpecAndMeta of
+// template warns about a Pod, whose place is nil, or a Pod template, as warningsForPodSpecAndMeta of
 // pkg/api/pod/warnings.go.
 func (w *warner) template(o map[string]any, path *place) {
 	spec, in := mapAt(o, "spec"), path.Child("spec")
@@ -128,7 +128,7 @@ func (w *warner) warnScheduling(spec map[string]any, in *place) {
 	}
 }
 
-// warnRepeated warns about the second of two items with one value.
+// warnRepeated warns about the second of two items with the same value.
 func (w *warner) warnRepeated(items []map[string]any, name string, path *place) {
 	seen := map[string]bool{}
 	for i, item := range items {
@@ -170,7 +170,7 @@ func (w *warner) container(o map[string]any, c placedContainer, template *place)
 	}
 }
 
-// sameProfile reports whether an annotation for AppArmor says what a profile is.
+// sameProfile reports whether an annotation for AppArmor equals a profile.
 func sameProfile(profile map[string]any, annotation string) bool {
 	localhost, isLocal := strings.CutPrefix(annotation, "localhost/")
 	switch {
@@ -184,7 +184,7 @@ func sameProfile(profile map[string]any, annotation string) bool {
 	return false
 }
 
-// A port is one of a container with its place.
+// A port is a port of a container with its place.
 type port struct {
 	members map[string]any
 	path    *place
@@ -195,7 +195,7 @@ func (p port) number(name string) int64 {
 	return n
 }
 
-// ports warns about ports of several containers, or of one.
+// ports warns about conflicting ports of several containers, or of one.
 func (w *warner) ports(all []placedContainer) {
 	var every []port
 	for _, c := range all {
@@ -246,7 +246,7 @@ func (w *warner) ports(all []placedContainer) {
 	}
 }
 
-// A mountedPath is where a volume puts a file, and what for.
+// A mountedPath is the path of a file in a volume, and its source.
 type mountedPath struct{ path, source string }
 
 func (p mountedPath) String() string {
@@ -256,7 +256,7 @@ func (p mountedPath) String() string {
 	return fmt.Sprintf("%q (%s)", p.path, p.source)
 }
 
-// overlaps warns about files of one volume of which one hides the other.
+// overlaps warns about files of a volume that hide one another.
 func (w *warner) overlaps(v map[string]any) {
 	name := text(v["name"])
 	for _, of := range []struct{ member, shown string }{
@@ -319,7 +319,7 @@ func paths(of map[string]any, source string) []mountedPath {
 	return all
 }
 
-// collisions warns about paths that collide with one before, and returns all of them.
+// collisions warns about paths that collide with earlier ones, and returns all of them.
 func (w *warner) collisions(volume, shown string, paths, before []mountedPath) []mountedPath {
 	for _, p := range paths {
 		p.path = strings.TrimRight(p.path, "/")

@@ -8,13 +8,13 @@ import (
 	"github.com/celgate/celgate/internal/shape"
 )
 
-// A Hunk is what differs in one map or list.
+// A Hunk is the differences in one map or list.
 type Hunk struct {
 	Path  string   // of the map or list; empty for the object itself
-	Lines []string // YAML with "- " in front of what was and "+ " in front of what is
+	Lines []string // YAML, with "- " before old lines and "+ " before new ones
 }
 
-// Diff returns what differs between two objects of a type, which may be nil.
+// Diff returns the differences between two objects of a type, which may be nil.
 func Diff(before, after map[string]any, t *shape.Type) []Hunk {
 	d := differ{style: style{newline: "\n", step: 2, quote: layout.Double, colon: ": ", comma: ", "}}
 	d.maps("", before, after, t)
@@ -36,7 +36,7 @@ func (d *differ) add(path, sign string, lines []string) {
 	}
 }
 
-// maps says first what differs in the map itself, then what differs below it.
+// maps lists the differences in the map itself, then those below it.
 func (d *differ) maps(path string, before, after map[string]any, t *shape.Type) {
 	all := make(map[string]any, len(before)+len(after))
 	for key := range before {

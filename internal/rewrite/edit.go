@@ -13,10 +13,10 @@ import (
 type editor struct {
 	text    string
 	style   style
-	aliases bool // there are aliases, so that every value must be looked at
+	aliases bool // the text has aliases, so that every value must be visited
 	splices []splice
 	gone    map[*layout.Entry]bool
-	became  map[*layout.Node]any // what values with an anchor are now; those that are gone are not in it
+	became  map[*layout.Node]any // the new values of those with an anchor; removed ones are missing
 	was     map[*layout.Node]any
 }
 
@@ -32,8 +32,7 @@ func (e *editor) splice(from, to int, text string) {
 	}
 }
 
-// result returns the text with all changes. Of those at one place insertions come first, in the order in which they
-// were made.
+// result returns the text with all changes. At one place, insertions come first, in the order in which they were made.
 func (e *editor) result() (string, error) {
 	slices.SortStableFunc(e.splices, func(a, b splice) int {
 		return cmp.Or(a.from-b.from, min(a.to-a.from, 1)-min(b.to-b.from, 1))
@@ -52,7 +51,7 @@ func (e *editor) result() (string, error) {
 	return b.String(), nil
 }
 
-// update makes the value of a node, which is old, new.
+// update changes the value of a node from old to new.
 func (e *editor) update(n *layout.Node, old, new any, t *shape.Type) {
 	unchanged := equal(old, new)
 	if unchanged && !e.aliases {
@@ -83,7 +82,7 @@ func (e *editor) update(n *layout.Node, old, new any, t *shape.Type) {
 	}
 }
 
-// mapping edits a mapping in place, or reports false having done nothing.
+// mapping edits a mapping in place, or returns false without effect.
 func (e *editor) mapping(n *layout.Node, old, new map[string]any, t *shape.Type) bool {
 	if len(n.Entries) == 0 {
 		return len(new) == 0
@@ -160,7 +159,7 @@ func (e *editor) mapping(n *layout.Node, old, new map[string]any, t *shape.Type)
 	return true
 }
 
-// undo forgets the changes since a mark.
+// undo discards the changes since a mark, and returns false.
 func (e *editor) undo(mark int) bool {
 	e.splices = e.splices[:mark]
 	return false
@@ -184,8 +183,8 @@ func (e *editor) mergeSources(v *layout.Node) ([]*layout.Node, bool) {
 	return nil, false
 }
 
-// neighbour returns the member behind which a new one is written: the last that comes before it in the declaration
-// of a built-in type, else the last one.
+// neighbour returns the member after which a new one is written: the last one that precedes it in the declaration of a
+// built-in type, else the last one.
 func (e *editor) neighbour(stay []*layout.Entry, key string, t *shape.Type, atEnd bool) *layout.Entry {
 	end := stay[len(stay)-1]
 	if t == nil || t.Name == "" || t.Kind != shape.Struct || atEnd {
@@ -200,7 +199,7 @@ func (e *editor) neighbour(stay []*layout.Entry, key string, t *shape.Type, atEn
 	return end
 }
 
-// quotes returns how the text values and the keys of a mapping are quoted, if all are quoted alike.
+// quotes returns the quotes of the text values and of the keys of a mapping, if they are uniform.
 func (e *editor) quotes(members []*layout.Entry) (value, key layout.Form) {
 	value, key = layout.Alias, layout.Alias
 	alike := func(have *layout.Form, f layout.Form) {
@@ -226,12 +225,12 @@ func (e *editor) quotes(members []*layout.Entry) (value, key layout.Form) {
 	return value, key
 }
 
-// isText reports a plain scalar that is text and not a number or the like.
+// isText reports whether a plain scalar is text, not a number or the like.
 func (e *editor) isText(n *layout.Node) bool {
 	return n.Form == layout.Plain && n.End > n.Start && isPlain(e.text[n.Start:n.End], false)
 }
 
-// sequence edits a sequence in place, or reports false having done nothing.
+// sequence edits a sequence in place, or returns false without effect.
 func (e *editor) sequence(n *layout.Node, old, new []any, t *shape.Type) bool {
 	if len(n.Entries) != len(old) || len(old) == 0 {
 		return len(old) == 0 && len(new) == 0
@@ -249,7 +248,7 @@ func (e *editor) sequence(n *layout.Node, old, new []any, t *shape.Type) bool {
 	elem := elemType(t)
 	var gone []*layout.Entry
 	j := 0
-	var before []any // new items in front of the first that stays
+	var before []any // new items before the first remaining one
 	after := map[int][]any{}
 	for ; from[j] < 0; j++ {
 		before = append(before, new[j])
@@ -288,7 +287,7 @@ func (e *editor) sequence(n *layout.Node, old, new []any, t *shape.Type) bool {
 	return true
 }
 
-// insert writes new entries behind an entry.
+// insert writes new entries after an entry.
 func (e *editor) insert(n *layout.Node, m *layout.Entry, pieces []string) {
 	if len(pieces) == 0 {
 		return
@@ -304,7 +303,7 @@ func (e *editor) insert(n *layout.Node, m *layout.Entry, pieces []string) {
 	}
 	i := slices.Index(n.Entries, m) + 1
 	final := i < len(n.Entries) &&
-		!slices.ContainsFunc(n.Entries[i:], func(m *layout.Entry) bool { return !e.gone[m] }) // all behind m leave
+		!slices.ContainsFunc(n.Entries[i:], func(m *layout.Entry) bool { return !e.gone[m] }) // none after m stays
 	has := comma < len(e.text) && e.text[comma] == ',' && !final
 	switch between := e.leadIn(m); {
 	case strings.Contains(between, "\n"): // each entry on its own line
@@ -329,8 +328,8 @@ func (e *editor) insert(n *layout.Node, m *layout.Entry, pieces []string) {
 	}
 }
 
-// entryEnd returns the end of the lines of an entry in a block collection: of comments below it, those that are
-// indented deeper than the entries of the collection belong to it.
+// entryEnd returns the end of the lines of an entry in a block collection, including comments below it that are
+// indented deeper than the entries of the collection.
 func (e *editor) entryEnd(n *layout.Node, m *layout.Entry) int {
 	at := lineEnd(e.text, m.End())
 	for next := at; ; {
@@ -350,7 +349,7 @@ func (e *editor) entryEnd(n *layout.Node, m *layout.Entry) int {
 	}
 }
 
-// prepend writes new entries in front of one.
+// prepend writes new entries before one.
 func (e *editor) prepend(n *layout.Node, m *layout.Entry, pieces []string) {
 	switch {
 	case len(pieces) == 0:
@@ -366,7 +365,7 @@ func (e *editor) prepend(n *layout.Node, m *layout.Entry, pieces []string) {
 	}
 }
 
-// leadIn returns the line break and indentation in front of an entry that stands first on its line, else "".
+// leadIn returns the line break and indentation before an entry that is the first on its line, else "".
 func (e *editor) leadIn(m *layout.Entry) string {
 	if !e.startsLine(m.Start) || lineStart(e.text, m.Start) == 0 {
 		return ""
@@ -374,7 +373,7 @@ func (e *editor) leadIn(m *layout.Entry) string {
 	return e.style.newline + e.indentOf(m)
 }
 
-// indentOf returns the blanks in front of the line on which an entry starts.
+// indentOf returns the indentation of the line on which an entry starts.
 func (e *editor) indentOf(m *layout.Entry) string {
 	line := e.text[lineStart(e.text, m.Start):m.Start]
 	return line[:len(line)-len(strings.TrimLeft(line, " \t"))]
@@ -384,7 +383,7 @@ func (e *editor) startsLine(at int) bool {
 	return strings.Trim(e.text[lineStart(e.text, at):at], " \t") == ""
 }
 
-// remove takes entries out of a collection that keeps some.
+// remove removes entries from a collection that keeps some.
 func (e *editor) remove(n *layout.Node, gone []*layout.Entry) {
 	for _, m := range gone {
 		e.gone[m] = true
@@ -393,7 +392,7 @@ func (e *editor) remove(n *layout.Node, gone []*layout.Entry) {
 		if !e.gone[n.Entries[i]] {
 			continue
 		}
-		j := i // the end of a run of entries that leave
+		j := i // the end of a run of removed entries
 		for j+1 < len(n.Entries) && e.gone[n.Entries[j+1]] {
 			j++
 		}
@@ -404,7 +403,7 @@ func (e *editor) remove(n *layout.Node, gone []*layout.Entry) {
 			e.splice(first.Start, n.Entries[j+1].Start, "")
 		default:
 			for _, m := range n.Entries[i : j+1] {
-				// With the line break in front, so that something can be inserted behind the line.
+				// With the preceding line break, so that text can be inserted after the line.
 				from, to := e.comments(m.Start), lineEnd(e.text, m.End())
 				if from > 0 {
 					from = lineEnd(e.text, lineStart(e.text, from-1))
@@ -482,7 +481,7 @@ func (e *editor) replace(n *layout.Node, v any, t *shape.Type) {
 	from := e.valueStart(n)
 	if n.Form.IsCollection() && !n.Flow && n.From == n.Start &&
 		strings.Contains(e.text[m.Colon:n.Start], "\n") {
-		from = lineEnd(e.text, m.Colon) // what follows the colon is a comment
+		from = lineEnd(e.text, m.Colon) // a comment follows the colon
 		if p.head != "" {
 			e.splice(m.Colon, m.Colon, " "+p.head)
 		}
@@ -505,7 +504,7 @@ func (e *editor) replace(n *layout.Node, v any, t *shape.Type) {
 	}
 }
 
-// forget says that the anchors inside a value are gone.
+// forget records that the anchors inside a value are gone.
 func (e *editor) forget(n *layout.Node) {
 	for _, m := range n.Entries {
 		delete(e.became, m.Value)
@@ -513,7 +512,7 @@ func (e *editor) forget(n *layout.Node) {
 	}
 }
 
-// styleIn returns the style of a flow collection: what is on one line stays on it.
+// styleIn returns the style of a flow collection: one on a single line stays on it.
 func (e *editor) styleIn(n *layout.Node) *style {
 	if e.style.unit == "" || strings.Contains(e.text[n.Start:n.End], "\n") {
 		return &e.style
@@ -523,7 +522,7 @@ func (e *editor) styleIn(n *layout.Node) *style {
 	return &s
 }
 
-// valueStart returns where a new value begins: behind an anchor, but not behind a tag, which would change it.
+// valueStart returns the start of a new value: after an anchor, but not after a tag, which would change it.
 func (e *editor) valueStart(n *layout.Node) int {
 	if n.Anchor && !n.Tag {
 		return n.Start

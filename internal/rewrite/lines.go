@@ -17,7 +17,7 @@ func lineEnd(text string, i int) int {
 // lineStart returns the offset of the first byte of the line at i.
 func lineStart(text string, i int) int { return strings.LastIndexByte(text[:i], '\n') + 1 }
 
-// nextLine returns the offset of the line behind the one that ends at i, -1 if there is none.
+// nextLine returns the offset of the line after the one that ends at i; -1 if there is none.
 func nextLine(text string, i int) int {
 	if i < len(text) && text[i] == '\r' {
 		i++

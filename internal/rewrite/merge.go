@@ -3,26 +3,25 @@ package rewrite
 import (
 	"maps"
 	"slices"
-	"strconv"
 
 	"github.com/celgate/celgate/internal/shape"
 )
 
-// A Mutation is what became of one object.
+// A Mutation is the mutation of one object.
 type Mutation struct {
-	Author map[string]any // as its author wrote it
-	Before map[string]any // as the first mutation saw it: decoded, defaulted, canonical
-	After  map[string]any // as the last mutation left it
+	Author map[string]any // as written by its author
+	Before map[string]any // before the first mutation: decoded, defaulted, canonical
+	After  map[string]any // after the last mutation
 	Type   *shape.Type    // of Before and After; nil: unknown
 
-	// Prepare makes of an object as an author writes it what the first mutation sees. It is used to leave out what
-	// the server fills in itself; nil: everything new is written.
+	// Prepare prepares an author's object for the first mutation. It serves to leave out members that the server fills
+	// in itself; nil: everything new is written.
 	Prepare func(object map[string]any) (map[string]any, error)
 }
 
-// Object returns the author's object with the mutation applied: where Before and After are equal it is what the author
-// wrote, and nothing is added that the server fills in itself. The result shares what did not change with Author; no
-// input is changed.
+// Object returns the author's object with the mutation applied. Where Before and After are equal it keeps the author's
+// form, and members that the server fills in itself are not added. The result shares unchanged parts with Author;
+// inputs are not changed.
 func Object(m Mutation) map[string]any {
 	var t threeWay
 	object, _ := t.value(m.Author, m.Before, m.After, m.Type).(map[string]any)
@@ -54,19 +53,19 @@ func withoutStringData(object, before, after map[string]any) map[string]any {
 	return object
 }
 
-// A threeWay carries a difference over to a third tree.
+// A threeWay applies a difference to a third tree.
 type threeWay struct {
 	added []place
 }
 
-// A place is a member of a map of the result that its author did not write.
+// A place is a member of a map of the result that is not the author's.
 type place struct {
 	in      map[string]any
 	key     string
-	pointer bool // even {} says something there, as emptyDir: {} does
+	pointer bool // even {} has a meaning there, as in emptyDir: {}
 }
 
-// value returns what the author would have written if before were after.
+// value returns the author's form of after, given that of before.
 func (t *threeWay) value(author, before, after any, typ *shape.Type) any {
 	if equal(before, after) {
 		return author
@@ -79,7 +78,7 @@ func (t *threeWay) value(author, before, after any, typ *shape.Type) any {
 		}
 	case []any:
 		a, aok := author.([]any)
-		if b, ok := before.([]any); ok && aok && len(a) == len(b) {
+		if b, ok := before.([]any); ok && (aok || author == nil) && isHead(a, b, typ) {
 			return t.list(a, b, after, typ)
 		}
 	}
@@ -126,20 +125,57 @@ func emptyMap(v any) bool {
 	return ok && len(m) == 0
 }
 
+// isHead reports whether a list is what its author wrote, with nothing or more items at its end.
+func isHead(author, before []any, typ *shape.Type) bool {
+	if len(author) == len(before) {
+		return true
+	}
+	if len(author) > len(before) {
+		return false
+	}
+	keys := keysOf(author, before, typ)
+	for i := range author {
+		a, _ := author[i].(map[string]any)
+		b, _ := before[i].(map[string]any)
+		differ := func(key string) bool { return !equal(a[key], b[key]) }
+		if keys != nil && slices.ContainsFunc(keys, differ) || keys == nil && !holds(before[i], author[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// holds reports whether a value has all that a part of it has.
+func holds(whole, part any) bool {
+	p, isMap := part.(map[string]any)
+	w, both := whole.(map[string]any)
+	if !isMap || !both {
+		return equal(whole, part)
+	}
+	for key, member := range p {
+		if !holds(w[key], member) {
+			return false
+		}
+	}
+	return true
+}
+
+// list leaves out the items that the server has put at the end of what the author wrote, as long as they do not change.
 func (t *threeWay) list(author, before, after []any, typ *shape.Type) []any {
 	elem := elemType(typ)
 	out := make([]any, 0, len(after))
 	for j, i := range align(before, after, typ) {
-		if i >= 0 {
-			out = append(out, t.value(author[i], before[i], after[j], elem))
-		} else {
+		switch {
+		case i < 0 || i >= len(author) && !equal(before[i], after[j]):
 			out = append(out, t.copyFresh(after[j], elem))
+		case i < len(author):
+			out = append(out, t.value(author[i], before[i], after[j], elem))
 		}
 	}
 	return out
 }
 
-// copyFresh returns a copy of a value that the author wrote nothing of, and remembers its members.
+// copyFresh returns a copy of a value that is entirely new, and records its members.
 func (t *threeWay) copyFresh(v any, typ *shape.Type) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -159,7 +195,7 @@ func (t *threeWay) copyFresh(v any, typ *shape.Type) any {
 	return v
 }
 
-// memberType returns the type of a member of a struct or map, nil if it is unknown.
+// memberType returns the type of a member of a struct or map; nil if unknown.
 func memberType(t *shape.Type, key string) *shape.Type {
 	if t == nil {
 		return nil
@@ -173,9 +209,9 @@ func memberType(t *shape.Type, key string) *shape.Type {
 	return nil
 }
 
-// align returns for each item of after the index of the item of before that became it, -1 for a new one. Indexes
-// ascend. Items are matched by the keys of the list if it has any, by a member "name" if all items have one, else by
-// their value; what lies between matches is paired in order as far as its items are of one kind.
+// align returns for each item of after the index of the corresponding item of before; -1 for a new one. Indices ascend.
+// Items are matched by the keys of the list if it has any, by a member "name" if all items have one, else by their
+// value; items between matches are paired in order as far as they have the same kind.
 func align(before, after []any, t *shape.Type) []int {
 	out := make([]int, len(after))
 	for j := range out {
@@ -192,7 +228,7 @@ func align(before, after []any, t *shape.Type) []int {
 	}
 	i0, j0 := 0, 0
 	match := func(i, j int) {
-		if keys == nil { // the items between two that match
+		if keys == nil { // items between two matches
 			for gi, gj := i0, j0; gi < i && gj < j; gi, gj = gi+1, gj+1 {
 				if collection(before[gi]) && collection(after[gj]) {
 					out[gj] = gi
@@ -219,7 +255,7 @@ func collection(v any) bool {
 	return false
 }
 
-// keysOf returns the members that tell items of a list apart.
+// keysOf returns the members that identify items of a list.
 func keysOf(before, after []any, t *shape.Type) []string {
 	all := func(key string) bool {
 		for _, items := range [][]any{before, after} {
@@ -241,8 +277,8 @@ func keysOf(before, after []any, t *shape.Type) []string {
 	return nil
 }
 
-// common returns a longest common subsequence of two lists as ascending pairs of indexes. Of very long lists it is
-// what their ends have in common.
+// common returns a longest common subsequence of two lists as ascending pairs of indices. For very long lists it is the
+// common part of their ends.
 func common(n, m int, same func(i, j int) bool) (pairs [][2]int) {
 	const most = 1 << 20
 	head := 0
@@ -286,27 +322,4 @@ func common(n, m int, same func(i, j int) bool) (pairs [][2]int) {
 		pairs = append(pairs, [2]int{n - k, m - k})
 	}
 	return pairs
-}
-
-// valueAt returns the value at a path of member names and decimal indexes.
-func valueAt(v any, path []string) (any, bool) {
-	for _, step := range path {
-		switch c := v.(type) {
-		case map[string]any:
-			member, ok := c[step]
-			if !ok {
-				return nil, false
-			}
-			v = member
-		case []any:
-			i, err := strconv.Atoi(step)
-			if err != nil || i < 0 || i >= len(c) {
-				return nil, false
-			}
-			v = c[i]
-		default:
-			return nil, false
-		}
-	}
-	return v, true
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/celgate/celgate/internal/shape"
 )
 
-// A style is how new text is written, taken from the text around it.
+// A style is the form of new text, taken from the surrounding text.
 type style struct {
 	json    bool
 	newline string
@@ -31,13 +31,13 @@ type style struct {
 	quoted  bool        // no literal blocks
 }
 
-// A piece is the text of a value: what stands on the line of its key or dash, and the lines below.
+// A piece is the text of a value: the part on the line of its key or dash, and the lines below.
 type piece struct {
 	head string
 	tail []string
 }
 
-// inline renders a value on one line, or for JSON on several if it is indented.
+// inline renders a value on one line, or for indented JSON on several.
 func (s *style) inline(v any, t *shape.Type, quote layout.Form, indent string) string {
 	switch v := v.(type) {
 	case map[string]any:
@@ -77,8 +77,8 @@ func (s *style) inline(v any, t *shape.Type, quote layout.Form, indent string) s
 	return number(v)
 }
 
-// around returns what stands behind the opening bracket of a flow collection, between its entries and before the
-// closing bracket.
+// around returns the text after the opening bracket of a flow collection, between its entries and before the closing
+// bracket.
 func (s *style) around(indent string, braces bool) (open, between, end string) {
 	if s.json && s.unit != "" {
 		inner := s.newline + indent + s.unit
@@ -90,7 +90,7 @@ func (s *style) around(indent string, braces bool) (open, between, end string) {
 	return "", s.comma, ""
 }
 
-// value renders a value in block style as that of a key in a mapping at the given column.
+// value renders a value in block style, for a key of a mapping at the given column.
 func (s *style) value(v any, t *shape.Type, column int, quote layout.Form) piece {
 	switch c := v.(type) {
 	case map[string]any:
@@ -110,7 +110,7 @@ func (s *style) value(v any, t *shape.Type, column int, quote layout.Form) piece
 	return piece{head: s.inline(v, t, quote, "")}
 }
 
-// item renders a value in block style as an item of a list whose dashes are at the given column.
+// item renders a value in block style, for an item of a list whose dashes are at the given column.
 func (s *style) item(v any, t *shape.Type, column int, quote layout.Form) piece {
 	var lines []string
 	switch c := v.(type) {
@@ -171,8 +171,8 @@ func elemType(t *shape.Type) *shape.Type {
 	return t.Elem
 }
 
-// membersOf returns the keys of a map in the order in which they are written: that of a built-in type's fields, else
-// apiVersion, kind, metadata and name first.
+// membersOf returns the keys of a map in the order of writing: that of a built-in type's fields, else apiVersion, kind,
+// metadata and name first.
 func membersOf(m map[string]any, t *shape.Type) []string {
 	keys := slices.Sorted(maps.Keys(m))
 	rank := func(key string) int {
@@ -193,7 +193,7 @@ func membersOf(m map[string]any, t *shape.Type) []string {
 
 var firstMembers = []string{"apiVersion", "kind", "metadata", "name"}
 
-// fieldIndex returns the place of a field in a struct; unknown fields come last.
+// fieldIndex returns the index of a field in a struct; unknown fields come last.
 func fieldIndex(t *shape.Type, name string) int {
 	for i := range t.Fields {
 		if t.Fields[i].Name == name {
@@ -203,7 +203,7 @@ func fieldIndex(t *shape.Type, name string) int {
 	return math.MaxInt32
 }
 
-// number renders a scalar that is not text.
+// number renders a scalar other than a string.
 func number(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -227,7 +227,7 @@ func (s *style) key(key string, quote layout.Form, flow bool) string {
 	return s.text(key, quote, flow)
 }
 
-// text renders text in the form quote, or in the nearest that it can be written in.
+// text renders text in the given quotes, or in the nearest possible form.
 func (s *style) text(v string, quote layout.Form, flow bool) string {
 	switch {
 	case s.json:
@@ -243,7 +243,7 @@ func (s *style) text(v string, quote layout.Form, flow bool) string {
 	return quoteText(v)
 }
 
-// quoteText returns text in double quotes, as both JSON and YAML read it.
+// quoteText returns text in double quotes that JSON and YAML read alike.
 func quoteText(v string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -268,10 +268,10 @@ func quoteText(v string) string {
 	return b.String()
 }
 
-// simple text needs no quotes anywhere, unless it reads as something else.
+// simple matches text that does not need quotes anywhere, unless it reads as another value.
 var simple = regexp.MustCompile(`^[A-Za-z0-9_/.][A-Za-z0-9_/.+@=()$;,'!?%&*~<>{}\[\]-]*(?:[ :][A-Za-z0-9_/.+@=()$-][A-Za-z0-9_/.+@=()$;,'!?%&*~<>{}\[\]-]*)*$`)
 
-// isPlain reports whether text can be written without quotes and is text for readers of every version of YAML.
+// isPlain reports whether text can be written without quotes and is a string in every version of YAML.
 func isPlain(v string, flow bool) bool {
 	if !simple.MatchString(v) || flow && strings.ContainsAny(v, ",[]{}") {
 		return false
@@ -301,7 +301,7 @@ func isPlain(v string, flow bool) bool {
 	return ok1 && ok2
 }
 
-// isWord reports a plain scalar of letters that some version of YAML takes for a boolean or null.
+// isWord reports whether a plain scalar of letters is a boolean or null in some version of YAML.
 func isWord(v string) bool {
 	if len(v) > len("false") {
 		return false
@@ -313,7 +313,7 @@ func isWord(v string) bool {
 	return false
 }
 
-// literal renders text of several lines as a literal block with its lines at the given column.
+// literal renders several lines as a literal block at the given column.
 func literal(v string, column int) (piece, bool) {
 	body := strings.TrimRight(v, "\n")
 	if !strings.Contains(body, "\n") || body[0] == ' ' || body[0] == '\n' || strings.ContainsFunc(v, func(r rune) bool {

@@ -11,16 +11,16 @@ import (
 	"github.com/celgate/celgate/manifest"
 )
 
-// An Edit says what an object of a text is to become.
+// An Edit is the change of one object of a text.
 type Edit struct {
 	Item string         // of [manifest.Document]: "items[3]"; empty: the text is one object
-	Old  map[string]any // as it is read from the text
+	Old  map[string]any // as read from the text
 	New  map[string]any
 	Type *shape.Type // of the object; nil: unknown
 }
 
-// Text returns the text of a document with edits made: everything that is not edited keeps its bytes. Reading
-// the result gives exactly the objects New. The error is that of a text that is not the one Old was read from.
+// Text returns the text of a document with edits made; all other bytes stay. Reading the result gives exactly the
+// objects New. The error means that the text is not the one of Old.
 func Text(text string, edits []Edit) (string, error) {
 	changed := false
 	for _, ed := range edits {
@@ -42,7 +42,7 @@ func Text(text string, edits []Edit) (string, error) {
 	return rewriteWhole(text, edits)
 }
 
-// complete adds the other items of a List, which must stay what they are, and puts all in the order of the text.
+// complete adds the other, unchanged items of a List, and sorts all by their order in the text.
 func complete(text string, edits []Edit) []Edit {
 	if edits[0].Item == "" {
 		return edits
@@ -69,9 +69,9 @@ func complete(text string, edits []Edit) []Edit {
 	return all
 }
 
-// A way is one of several to edit a text, tried in turn.
+// A way is one of several ways to edit a text, tried in turn.
 type way struct {
-	quoted bool // text of several lines in quotes: a deeper comment behind a literal block would become part of it
+	quoted bool // several lines in quotes: a deeper comment after a literal block would become part of it
 	fresh  bool // each changed object is written anew
 }
 
@@ -150,7 +150,7 @@ func verify(text string, edits []Edit) error {
 	}
 	for _, ed := range edits {
 		if !tree.EqualBut(byItem[ed.Item], ed.New, tree.Values) {
-			return fmt.Errorf("%q came out differently", ed.Item)
+			return fmt.Errorf("%q is different after the edit", ed.Item)
 		}
 	}
 	return nil
@@ -159,8 +159,8 @@ func verify(text string, edits []Edit) error {
 // equal compares JSON trees.
 func equal(a, b any) bool { return tree.EqualBut(a, b, tree.EmptyLists) }
 
-// rewriteWhole writes all of a text anew, as documents of their own: the last resort for a form that cannot be edited
-// in place.
+// rewriteWhole writes a whole text anew, as separate documents: the last resort for a form that cannot be edited in
+// place.
 func rewriteWhole(text string, edits []Edit) (string, error) {
 	docs, _ := manifest.Read(strings.NewReader(text), "")
 	s := style{newline: "\n", step: 2, quote: layout.Double}
@@ -181,12 +181,12 @@ func rewriteWhole(text string, edits []Edit) (string, error) {
 		parts = append(parts, strings.Join(s.mapping(object, typ, 0), s.newline)+s.newline)
 	}
 	if len(known) > 0 {
-		return "", fmt.Errorf("the text does not hold the object %s", edits[0].Item)
+		return "", fmt.Errorf("the text does not contain the object %s", edits[0].Item)
 	}
 	return strings.Join(parts, "---"+s.newline), nil
 }
 
-// styleOf looks at how a text is written.
+// styleOf determines the style of a text.
 func styleOf(text string, root *layout.Node, isJSON bool) style {
 	s := style{json: isJSON, newline: "\n", step: 2, quote: layout.Double, colon: ": ", comma: ", "}
 	if strings.Contains(text, "\r\n") {
@@ -252,7 +252,7 @@ func styleOf(text string, root *layout.Node, isJSON bool) style {
 	return s
 }
 
-// blanksAt returns the spaces at an offset, one at most.
+// blanksAt returns the spaces at an offset, at most one.
 func blanksAt(text string, i int) string {
 	if i < len(text) && text[i] == ' ' {
 		return " "

@@ -5,20 +5,22 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/celgate/celgate/internal/tree"
 )
 
-// mostTrials bounds how often an object is prepared to find out what need not be written.
+// mostTrials bounds the number of preparations for finding superfluous members.
 const mostTrials = 200
 
-// trim removes from object what was added to it and what the server fills in itself, so that preparing the object
-// still gives want. What comes back when nothing but the shape is left is a default. What depends on other members (a
-// pull policy on the image) comes back differently and is tried.
+// trim removes added members from object that the server fills in itself, so that preparing the object still gives
+// want. A member that reappears without any others is a default. One that depends on other members (a pull policy on
+// the image) reappears with another value, and is tried separately.
 func trim(object, want map[string]any, added []place, prepare func(map[string]any) (map[string]any, error)) {
 	paths := pathsOf(object, added)
 	added = slices.DeleteFunc(added, func(p place) bool { return paths[key(p)] == nil })
 	slices.SortFunc(added, func(a, b place) int { return slices.Compare(paths[key(a)], paths[key(b)]) })
 	t := trimmer{object: object, want: want, prepare: prepare, paths: paths}
-	// The innermost of the collections that become empty come first.
+	// The innermost of the emptied collections come first.
 	t.inner = slices.Clone(added)
 	slices.SortStableFunc(t.inner, func(a, b place) int { return len(paths[key(b)]) - len(paths[key(a)]) })
 
@@ -35,11 +37,11 @@ func trim(object, want map[string]any, added []place, prepare func(map[string]an
 	}
 }
 
-// filled are added members by what preparing the object without all of them makes of them.
+// filled are added members, by the result of preparing the object without all of them.
 type filled struct {
-	back    []place // the same
-	changed []place // something else
-	alike   []place // nothing, but another name of it is there
+	back    []place // reappeared unchanged
+	changed []place // reappeared with another value
+	alike   []place // missing, but present under another name
 }
 
 // compare prepares the object without leaves.
@@ -48,11 +50,11 @@ func (t *trimmer) compare(leaves []place) (f filled, err error) {
 		t.remove(p)
 	}
 	skeleton, err := t.prepare(t.object)
-	// A prepared object shares maps with what it was made of, so it must be looked at before anything is put back.
+	// A prepared object shares maps with its source, so it must be examined before members are put back.
 	var absent []place
 	for _, p := range leaves {
-		found, ok := valueAt(skeleton, t.paths[key(p)])
-		was, _ := valueAt(t.want, t.paths[key(p)])
+		found, ok := tree.Find(skeleton, t.paths[key(p)])
+		was, _ := tree.Find(t.want, t.paths[key(p)])
 		switch {
 		case ok && equal(found, was):
 			f.back = append(f.back, p)
@@ -71,29 +73,31 @@ func (t *trimmer) compare(leaves []place) (f filled, err error) {
 	return f, err
 }
 
-// isOlderNameOf reports an older name of another member with the same value, as serviceAccount of serviceAccountName.
+// isOlderNameOf reports whether a member is an older name of another one with the same value, as serviceAccount is of
+// serviceAccountName.
 func (p place) isOlderNameOf(q place) bool {
 	return q.key != p.key && strings.HasPrefix(q.key, p.key) && key(place{in: q.in, key: p.key}) == key(p) &&
 		equal(q.in[q.key], p.in[p.key])
 }
 
-// trimTogether removes all that comes back, and reports false having removed nothing if the object needs some of it.
+// trimTogether removes all members that reappear, or returns false without effect if the object needs some of them.
 func (t *trimmer) trimTogether(f filled) bool {
 	candidates := slices.Concat(f.back, f.changed)
 	t.strip(candidates)
 	if len(t.gone) > 0 && !t.settle(func(got map[string]any) {
 		candidates = slices.DeleteFunc(candidates, func(p place) bool {
-			is, _ := valueAt(got, t.paths[key(p)])
-			was, _ := valueAt(t.want, t.paths[key(p)])
+			is, _ := tree.Find(got, t.paths[key(p)])
+			was, _ := tree.Find(t.want, t.paths[key(p)])
 			return !equal(is, was)
 		})
 	}) {
-		t.strip(candidates) // all but those that came back differently
+		t.strip(candidates) // all except those that changed
 	}
 	return len(t.gone) == 0 || t.settle(nil)
 }
 
-// trimSingly removes what comes back one by one. It reports false if what was added cannot be prepared at all.
+// trimSingly removes reappearing members one by one. It returns false if the remaining object cannot be prepared at
+// all.
 func (t *trimmer) trimSingly(f filled) bool {
 	if !t.settle(nil) {
 		return false
@@ -118,7 +122,7 @@ func (t *trimmer) trimSingly(f filled) bool {
 	return true
 }
 
-// strip removes leaves, and the collections that become empty by that.
+// strip removes leaves, and the collections that become empty.
 func (t *trimmer) strip(leaves []place) {
 	for _, p := range leaves {
 		t.remove(p)
@@ -130,13 +134,13 @@ func (t *trimmer) strip(leaves []place) {
 	}
 }
 
-// isHollow reports an empty map that says nothing.
+// isHollow reports whether a member is an empty map without a meaning.
 func (p place) isHollow() bool {
 	m, ok := p.in[p.key].(map[string]any)
 	return ok && len(m) == 0 && !p.pointer
 }
 
-// isLeaf reports a member that holds no members that were added.
+// isLeaf reports whether a member does not contain added members.
 func (p place) isLeaf() bool {
 	switch v := p.in[p.key].(type) {
 	case map[string]any:
@@ -147,13 +151,13 @@ func (p place) isLeaf() bool {
 	return true
 }
 
-// A trimmer takes members out on trial.
+// A trimmer removes members on trial.
 type trimmer struct {
 	object, want map[string]any
 	prepare      func(map[string]any) (map[string]any, error)
 	gone         []removal
-	paths        map[placeKey][]string // of what was added
-	inner        []place               // what was added, the innermost first
+	paths        map[placeKey][]string // of added members
+	inner        []place               // added members, the innermost first
 }
 
 type removal struct {
@@ -173,8 +177,8 @@ func (t *trimmer) restore() {
 	t.gone = nil
 }
 
-// settle keeps what was removed out if the object still gives what it should, and puts it back otherwise. Before that,
-// other is told what the object gives instead, if it is not nil.
+// settle keeps the removed members out if the object still gives the wanted result, and restores them otherwise. Before
+// restoring it calls other, if not nil, with the actual result.
 func (t *trimmer) settle(other func(got map[string]any)) bool {
 	got, err := t.prepare(t.object)
 	if err != nil || !equal(got, t.want) {

@@ -9,19 +9,20 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate/internal/locals"
+	"github.com/celgate/celgate/internal/spell"
 )
 
-// A Scope is where in an object a validation or a mutation of the dialect looks: it is evaluated for each value there.
+// A Scope is a set of places in an object: a validation or a mutation of the dialect is evaluated for each value there.
 type Scope struct {
 	Text  string     // as written; empty: the whole object
 	Paths []Steps    // one, or those of a named scope
-	err   *pathError // why the text is not a scope
+	err   *pathError // the syntax error of the text
 }
 
-// IsZero reports that the scope is the whole object.
+// IsZero reports whether the scope is the whole object.
 func (s *Scope) IsZero() bool { return s.Text == "" }
 
-// Err says why the text is not a scope; nil if it is one.
+// Err returns the syntax error of the text; nil if it is valid.
 func (s *Scope) Err() error {
 	if s.err == nil {
 		return nil
@@ -35,13 +36,13 @@ type Steps []Step
 // A Step leads from a value to one of its members, or to its items.
 type Step struct {
 	Member string // of an object; empty: the items of a list or the values of a map
-	Name   string // what scopePath calls the key or the index of each item; empty: nothing
+	Name   string // the name of the key or index in scopePath; empty: none
 
-	Key, Value string // only items whose member Key is the text Value; both empty: all
-	With       string // only a value that has this member; empty: any
+	Key, Value string // only items with this value of the member Key; both empty: all
+	With       string // only a value with this member; empty: any
 }
 
-// Names are what scopePath calls the keys and indexes of a scope.
+// Names returns the names of keys and indices in scopePath.
 func (s *Scope) Names() []string {
 	var all []string
 	for _, path := range s.Paths {
@@ -103,13 +104,20 @@ const Builtin = "kubernetes"
 func FindNamed(text string, known map[string][]Steps) Scope {
 	s := Scope{Text: text, Paths: known[text]}
 	if s.Paths == nil {
-		s.err = &pathError{0, "no such scope, there are " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")}
+		names := slices.Sorted(maps.Keys(known))
+		s.err = &pathError{-1, "no such scope, there are " + strings.Join(names, ", ")}
 		if len(known) == 0 {
-			s.err.text = "no such scope, the library has none"
+			s.err.text = "unknown scope, the library does not define any"
+		}
+		if near := spell.Nearest(text, names, len(text)/4); near != "" {
+			s.err.text = "no such scope (did you mean " + near + "?)"
 		}
 	}
 	return s
 }
+
+// BuiltinNames returns the names of the scopes that need no import.
+func BuiltinNames() []string { return slices.Sorted(maps.Keys(builtinScopes)) }
 
 // ParseSteps reads the steps of a path such as spec.templates[*].template or spec.parts[role=worker].template.
 func ParseSteps(path string) (Steps, error) {
@@ -123,12 +131,17 @@ func ParseSteps(path string) (Steps, error) {
 
 // A pathError says what is wrong with a path at a byte of it.
 type pathError struct {
-	at   int
+	at   int // -1: everything of it
 	text string
 }
 
 // Error says where the path is wrong, from the first byte on, which is 1.
-func (e *pathError) Error() string { return fmt.Sprintf("at %d: %s", e.at+1, e.text) }
+func (e *pathError) Error() string {
+	if e.at < 0 {
+		return e.text
+	}
+	return fmt.Sprintf("at %d: %s", e.at+1, e.text)
+}
 
 // A pathReader reads a path from left to right until something is wrong.
 type pathReader struct {
@@ -192,7 +205,7 @@ func (r *pathReader) bracket() (step Step) {
 			break
 		}
 		if _, err := strconv.Atoi(word); err == nil {
-			r.fail(begin, "an index is the place of another item tomorrow: write [*], or [member=text]")
+			r.fail(begin, "an index may be another item later: write [*], or [member=text]")
 		}
 		if step.Name = word; !locals.IsIdentifier(word) {
 			r.fail(begin, "%q is neither *, nor a name for scopePath, nor member=text, nor a quoted member", word)

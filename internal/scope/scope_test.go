@@ -22,7 +22,7 @@ func TestParse(t *testing.T) {
 		"spec.":                           "at 6: the name of a member is missing",
 		"spec..a":                         "at 6: the name of a member is missing",
 		"spec.containers[*":               "at 18: ] is missing",
-		"spec.containers[0]":              "at 17: an index is the place of another item tomorrow: write [*], or [member=text]",
+		"spec.containers[0]":              "at 17: an index may be another item later: write [*], or [member=text]",
 		"spec.containers[a b]":            "at 18: ] is missing",
 		"spec.containers[]":               `at 17: "" is neither *, nor a name for scopePath, nor member=text, nor a quoted member`,
 		"spec.containers[field]":          "at 16: the name field has another meaning already",
@@ -34,7 +34,8 @@ func TestParse(t *testing.T) {
 		"[*]":                             "at 1: a path begins with a member of the object",
 		"spec containers":                 `at 5: " " is not the beginning of .member or [items]`,
 		"spec.containers[*]name":          `at 19: "n" is not the beginning of .member or [items]`,
-		"kubernetes.pods":                 "at 1: no such scope, there are kubernetes.allContainers, kubernetes.podSpec",
+		"kubernetes.volumes":              "no such scope, there are kubernetes.allContainers, kubernetes.podSpec",
+		"kubernetes.pods":                 "no such scope (did you mean kubernetes.podSpec?)",
 	} {
 		s := Parse(src)
 		var got []string
@@ -68,7 +69,7 @@ func FuzzParse(f *testing.F) {
 		if (s.err == nil) != (len(s.Paths) > 0) {
 			t.Errorf("%q: %v and %v", src, s.Paths, s.err)
 		}
-		if s.err != nil && (s.err.at < 0 || s.err.at > len(src)) {
+		if s.err != nil && (s.err.at < -1 || s.err.at > len(src)) {
 			t.Errorf("%q: the error is at %d", src, s.err.at)
 		}
 	})

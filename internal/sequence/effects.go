@@ -1,5 +1,5 @@
-// Package sequence finds the order in which mutating policies of the dialect run: who writes a field comes before who
-// reads it.
+// Package sequence finds the order in which mutating policies of the dialect run: a policy that writes a field comes
+// before the policies that read it.
 package sequence
 
 import (
@@ -19,23 +19,23 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// Effects are what the mutations of a policy read and write of the object, as far as the text of the policy tells.
+// Effects are the fields that the mutations of a policy read and write, according to its text.
 type Effects struct {
-	Demands []effects.Demand // of match conditions, selectors and mutations, with the variables that they use
+	Demands []effects.Demand // of match conditions, selectors and mutations, including the variables that they use
 	Touches effects.Touches
-	Blind   bool // an expression has no syntax tree: it may read everything
+	Blind   bool // an expression cannot be parsed: it may read everything
 }
 
 // reader reads the effects of one policy.
 type reader struct {
 	env       *cel.Env
 	variables effects.Variables
-	demands   map[string][]effects.Demand // of variables, with those that they use
+	demands   map[string][]effects.Demand // of variables, including the variables that they use
 	out       *Effects
 }
 
-// EffectsOf reads the effects of the mutations of a policy. Bindings are those that put it in force. The error is a
-// defect of this program.
+// EffectsOf computes the effects of the mutations of a policy; bindings are its bindings. An error is a defect of this
+// program.
 func EffectsOf(set *celenv.Set, p *policy.Policy, bindings []*policy.Binding) (*Effects, error) {
 	r, err := newReader(set, p)
 	if err != nil {
@@ -55,7 +55,7 @@ func EffectsOf(set *celenv.Set, p *policy.Policy, bindings []*policy.Binding) (*
 	return r.out, nil
 }
 
-// newReader returns a reader that has read the variables of a policy.
+// newReader returns a reader that has analysed the variables of a policy.
 func newReader(set *celenv.Set, p *policy.Policy) (*reader, error) {
 	scope := set.Scope(celenv.Run, false)
 	defer scope.Close()
@@ -73,8 +73,8 @@ func newReader(set *celenv.Set, p *policy.Policy) (*reader, error) {
 	return r, nil
 }
 
-// Vacuous refuses to have mutations made once more at the end that are not made then: because of what they write their
-// conditions are false.
+// Vacuous refuses a final check by repetition for mutations that would not be repeated: their own writes make a
+// condition false.
 func Vacuous(set *celenv.Set, p *policy.Policy) (errs field.ErrorList) {
 	if !p.ChecksMutations() {
 		return nil
@@ -88,21 +88,21 @@ func Vacuous(set *celenv.Set, p *policy.Policy) (errs field.ErrorList) {
 			continue
 		}
 		errs = append(errs, field.Invalid(field.NewPath("spec", "mutations").Index(g.mutation).Child("validation"), "Exact",
-			fmt.Sprintf("Exact says nothing here: %s reads %s, which the mutation writes; give an {expression: …} of what must hold",
+			fmt.Sprintf("Exact does not apply: %s reads %s, which the mutation writes; write the condition as {expression: …}",
 				g.by, g.field)))
 	}
 	return errs
 }
 
-// A guard is a condition of a mutation that reads a field which the mutation writes: it may not hold once the mutation
-// is made.
+// A guard is a condition of a mutation that reads a field which the mutation writes: it may be false after the
+// mutation.
 type guard struct {
 	mutation int    // its index
-	by       string // the field of the policy that has the condition
+	by       string // the field of the policy with the condition
 	field    string // of the object
 }
 
-// guardsOf returns the first such condition of each mutation, as far as the text tells. The error is a defect of this
+// guardsOf returns the first such condition of each mutation, according to the text. An error is a defect of this
 // program.
 func guardsOf(set *celenv.Set, p *policy.Policy) (all []guard, err error) {
 	r, err := newReader(set, p)
@@ -166,7 +166,7 @@ func (r *reader) addUsed(reads *effects.Reads, own []effects.Demand) []effects.D
 	return all
 }
 
-// reads reads an expression, for the values at some paths if it is one of a scope.
+// reads analyses an expression; for a scope, items are the paths of its values.
 func (r *reader) reads(x policy.Expr, items ...effects.Path) ast.Expr {
 	tree := r.parse(x)
 	if tree == nil {
@@ -196,7 +196,7 @@ func (r *reader) demand(d effects.Demand) {
 	}
 }
 
-// addSelected adds the labels that a selector asks for.
+// addSelected adds the labels that a selector reads.
 func (r *reader) addSelected(m *policy.MatchResources) {
 	if m == nil || m.ObjectSelector == nil {
 		return
@@ -265,7 +265,7 @@ func scopeOf(s *scope.Scope) (all []effects.Path) {
 	return all
 }
 
-// listAbove is what decides which values a scope has: the items of the first list or map on the way to them.
+// listAbove returns the demand that determines the values of a scope: the items of the first list or map on the path.
 func listAbove(p effects.Path) effects.Demand {
 	steps := p.Split()
 	for i, step := range steps {
@@ -276,7 +276,7 @@ func listAbove(p effects.Path) effects.Demand {
 	return effects.Demand{Path: p, Of: effects.Presence}
 }
 
-// withoutGuards leaves out the questions whether a field exists below which something else is looked at.
+// withoutGuards drops tests for the existence of fields below which other demands exist.
 func withoutGuards(all []effects.Demand) []effects.Demand {
 	return slices.DeleteFunc(slices.Clone(all), func(d effects.Demand) bool {
 		return d.Of == effects.Presence && slices.ContainsFunc(all, func(o effects.Demand) bool {
@@ -285,10 +285,10 @@ func withoutGuards(all []effects.Demand) []effects.Demand {
 	})
 }
 
-// everything is the word for a field that is not known.
+// everything stands for an unknown field.
 const everything = "*"
 
-// Reads returns the fields that are read, such as metadata.labels.team, sorted; "*" is every field.
+// Reads returns the fields read, such as metadata.labels.team, sorted; "*" is every field.
 func (e *Effects) Reads() []string {
 	var all []effects.Path
 	for _, d := range e.Demands {
@@ -297,7 +297,7 @@ func (e *Effects) Reads() []string {
 	return texts(all, e.Blind)
 }
 
-// Writes returns the fields that are written, sorted; "*" is every field.
+// Writes returns the fields written, sorted; "*" is every field.
 func (e *Effects) Writes() []string {
 	var all []effects.Path
 	for _, t := range e.Touches.List {
@@ -318,7 +318,7 @@ func texts(paths []effects.Path, unknown bool) []string {
 	return slices.Compact(all)
 }
 
-// Field returns a path below the object as messages have it.
+// Field returns a path below the object in the form of messages.
 func Field(p effects.Path) string {
 	text := strings.TrimPrefix(strings.TrimPrefix(p.String(), "object"), ".")
 	if text == "" {
@@ -327,7 +327,7 @@ func Field(p effects.Path) string {
 	return text
 }
 
-// Meet returns the first field that w changes, or may change, and r looks at; false if there is none.
+// Meet returns the first field that w changes, or may change, and r reads; false if there is none.
 func Meet(w, r *Effects) (what string, meets bool) {
 	field, meets := meetingField(w, r)
 	if w.Touches.Unknown {
@@ -349,7 +349,7 @@ func meetingField(w, r *Effects) (field string, meets bool) {
 	for _, d := range r.Demands {
 		for _, t := range w.Touches.List {
 			if t.Meets(d) {
-				if d.Of == effects.Items { // what is written says more than that some item is
+				if d.Of == effects.Items { // the written field is more specific than the set of items
 					return Field(d.Path), true
 				}
 				return Field(longer(d.Path, t.Path)), true
@@ -366,8 +366,8 @@ func longer(a, b effects.Path) effects.Path {
 	return a
 }
 
-// HaveChanged reports that something between two states of the object may make the mutations come to something else, or
-// has taken away what they wrote.
+// HaveChanged reports whether a change of the object may affect the result of the mutations, or has undone their
+// writes.
 func (e *Effects) HaveChanged(before, after map[string]any) bool {
 	if e.Blind || e.Touches.Unknown {
 		return true

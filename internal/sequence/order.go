@@ -9,38 +9,38 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// A Problem is why policies do not run as they ask for.
+// A Problem is a reason why policies do not run in the order that they request.
 type Problem struct {
 	Reason  Reason
-	Policy  *policy.Policy   // that it is about, of a cycle the first
-	Of      []*policy.Policy // all that it is about
-	Field   string           // of the policy; empty: of no field
+	Policy  *policy.Policy   // the policy concerned; of a cycle the first
+	Of      []*policy.Policy // all policies concerned
+	Field   string           // of the policy; empty: none
 	Value   string           // in the field
 	Message string
 }
 
-// A Reason tells problems apart.
+// A Reason is the kind of a problem.
 type Reason string
 
-// The reasons.
+// Reasons.
 const (
-	Unknown      Reason = "UnknownPolicy" // order names a policy that is not there
-	Contradicted Reason = "Contradiction" // order names what cannot be, as with the orders of others
-	Cycle        Reason = "Cycle"         // each reads what another one writes
-	OtherWebhook Reason = "OtherWebhook"  // failurePolicy decides, against what is read and written
+	Unknown      Reason = "UnknownPolicy" // order names a missing policy
+	Contradicted Reason = "Contradiction" // order is impossible, given the orders of others
+	Cycle        Reason = "Cycle"         // each reads fields that another one writes
+	OtherWebhook Reason = "OtherWebhook"  // failurePolicy determines the order, against reads and writes
 )
 
-// IsError reports an error of the author; else the policies are as they may be.
+// IsError reports whether the author's request is impossible; otherwise the policies may be intended.
 func (r Reason) IsError() bool { return r == Unknown || r == Contradicted }
 
 // An Order is an order of mutating policies.
 type Order struct {
 	Policies []*policy.Policy
-	Why      map[*policy.Policy][]string // why a policy runs behind others, in words
+	Why      map[*policy.Policy][]string // the reasons why a policy runs behind others, in words
 	Problems []Problem
 }
 
-// Problem returns the first problem that is about a policy; nil if there is none.
+// Problem returns the first problem of a policy; nil if there is none.
 func (o *Order) Problem(p *policy.Policy) *Problem {
 	for i := range o.Problems {
 		if slices.Contains(o.Problems[i].Of, p) {
@@ -53,8 +53,8 @@ func (o *Order) Problem(p *policy.Policy) *Problem {
 // Static is the rank of static policies.
 const Static = -1
 
-// Rank is the part of the order that nothing changes: the API server asks static policies before all others, one
-// webhook for each failurePolicy, Fail first, and runs the released policies before webhooks.
+// Rank is the fixed part of the order: the API server evaluates static policies before all others, calls one webhook
+// for each failurePolicy, Fail first, and runs native policies before webhooks.
 func Rank(p *policy.Policy) int {
 	if p.Static {
 		return Static
@@ -69,23 +69,23 @@ func Rank(p *policy.Policy) int {
 	return rank
 }
 
-// CompareReleased compares policies as the released ones are ordered: by rank, then by name.
+// CompareReleased is the order of native policies: by rank, then by name.
 func CompareReleased(a, b *policy.Policy) int {
 	return cmp.Or(cmp.Compare(Rank(a), Rank(b)), strings.Compare(a.Name, b.Name),
 		strings.Compare(string(a.Kind), string(b.Kind)))
 }
 
-// edge says that one policy comes before another, and why.
+// An edge requires one policy to run before another, with the reason.
 type edge struct {
 	from, to int
-	what     string // that from does to a field which to reads, such as "writes spec.replicas"; empty: an order says so
-	by       int    // the policy whose order says so
-	path     string // of the field that says so
+	what     string // such as "writes spec.replicas", which to reads; empty: an order
+	by       int    // the policy with the order
+	path     string // the path of that order
 }
 
 // sorter sorts the policies of a set.
 type sorter struct {
-	of      []*policy.Policy // in the order without reasons
+	of      []*policy.Policy // in the default order
 	effects func(*policy.Policy) *Effects
 	edges   []edge
 	out     *Order
@@ -140,7 +140,7 @@ func (s *sorter) ask(i int, name, path string, make func(other int) edge) {
 		}
 	}
 	if !found {
-		wrong(Unknown, "no mutating policy of this name is in force")
+		wrong(Unknown, "a mutating policy of this name is not in force")
 	}
 }
 
@@ -167,7 +167,7 @@ func (s *sorter) edgeName(e edge) string {
 	return s.of[e.to].Name
 }
 
-// reaches reports that edges lead from a to b.
+// reaches reports whether edges lead from a to b.
 func reaches(edges []edge, a, b int) bool {
 	seen, open := map[int]bool{a: true}, []int{a}
 	for len(open) > 0 {
@@ -370,7 +370,7 @@ func (s *sorter) addReason(e edge) {
 	s.out.Why[to] = append(s.out.Why[to], why)
 }
 
-// mayMeet reports that two policies may be for one request, as far as their rules tell.
+// mayMeet reports whether two policies may be for one request, as far as their rules tell.
 func mayMeet(a, b *policy.MatchResources) bool {
 	if a == nil || b == nil {
 		return false

@@ -72,7 +72,7 @@ type Type struct {
 	implied []*Field       // of Fields, for ImpliedFields; nil for types that SetFields did not make
 }
 
-// LacksFeature reports that a feature gate such as "MaxUnavailableStatefulSet" is off by default at the minor that a
+// LacksFeature reports whether a feature gate such as "MaxUnavailableStatefulSet" is off by default at the minor that a
 // built-in type is of.
 func (t *Type) LacksFeature(feature string) bool { return t != nil && t.Off[feature] }
 
@@ -125,7 +125,7 @@ func impliedFields(fields []Field) []*Field {
 	return all
 }
 
-// mayBeStruct reports that the Go type may be a struct. Any is also the kind of what is not read yet.
+// mayBeStruct reports whether the Go type may be a struct. Any is also the kind of what is not read yet.
 func (t *Type) mayBeStruct() bool {
 	switch t.Kind {
 	case Boolean, Integer, Number, String, Bytes, Map, List:

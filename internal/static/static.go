@@ -191,7 +191,7 @@ func (r *reader) document(d *manifest.Document) {
 			"and the server reads the two kinds of policies from two directories", kind, plural(r.kind))
 		return
 	}
-	p, b, err := policy.FromObject(d.Object, d)
+	p, b, err := policy.FromObject(d.Object, d.Place)
 	switch {
 	case err != nil:
 		r.reportUndecodable(d, err)

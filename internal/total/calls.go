@@ -7,7 +7,7 @@ import (
 	"github.com/google/cel-go/common/operators"
 )
 
-// call is what is known of the value of a call.
+// call returns the known facts about the value of a call.
 func (w *walk) call(c ast.CallExpr, known facts) (value, bool) {
 	switch c.FunctionName() {
 	case operators.LogicalAnd, operators.LogicalOr:
@@ -63,7 +63,7 @@ func (w *walk) conditional(args []ast.Expr, known facts) (value, bool) {
 	return *join(&a, &b), true
 }
 
-// optional is what is known of optional.none() and optional.of(v).
+// optional returns the known facts about optional.none() and optional.of(v).
 func (w *walk) optional(c ast.CallExpr, known facts) (value, bool) {
 	switch {
 	case c.FunctionName() == "none" && len(c.Args()) == 0:
@@ -75,7 +75,7 @@ func (w *walk) optional(c ast.CallExpr, known facts) (value, bool) {
 	return value{}, false
 }
 
-// function is what is known of the value of an operator or a function.
+// function returns the known facts about the value of an operator or a function.
 func function(c ast.CallExpr, args []value) (value, bool) {
 	first, last := args[0], args[len(args)-1]
 	switch c.FunctionName() {
@@ -102,7 +102,7 @@ func function(c ast.CallExpr, args []value) (value, bool) {
 	return value{}, false
 }
 
-// optionalMember is what is known of a.?b and a[?b].
+// optionalMember returns the known facts about a.?b and a[?b].
 func optionalMember(c ast.CallExpr, on value) (value, bool) {
 	if on.kind == optional && on.elem != nil {
 		on = *on.elem
@@ -118,7 +118,7 @@ func optionalMember(c ast.CallExpr, on value) (value, bool) {
 
 func hasSize(v value) bool { return v.kind == text || v.kind == listing || v.kind == mapping }
 
-// method is what is known of the value of a member function; the first argument is its target.
+// method returns the known facts about the value of a member function; the first argument is its target.
 func method(c ast.CallExpr, args []value) (value, bool) {
 	on, rest := args[0], args[1:]
 	switch name := c.FunctionName(); on.kind {

@@ -1,6 +1,6 @@
-// Package total says which expressions come to a value whatever the request is.
+// Package total determines which expressions have a value for every request.
 //
-// Where the answer is no, the expression may fail, or nobody knows. What expressions cost is not looked at.
+// A negative answer means that the expression may fail, or that it is not known. Costs are ignored.
 package total
 
 import (
@@ -24,7 +24,7 @@ type Judge struct {
 	whole     bool // object is never null, and has metadata
 }
 
-// New returns the judge of the expressions of p.
+// New returns a judge of the expressions of p.
 func New(set *celenv.Set, p *policy.Policy) (*Judge, error) {
 	scope := set.Scope(celenv.Write, false)
 	defer scope.Close()
@@ -39,14 +39,14 @@ func New(set *celenv.Set, p *policy.Policy) (*Judge, error) {
 	return j, nil
 }
 
-// onlyWrites reports that all requests are for writing an object, which has metadata.
+// onlyWrites reports whether all requests write an object with metadata.
 func onlyWrites(m *policy.MatchResources) bool {
 	return m != nil && len(m.ResourceRules) > 0 && !slices.ContainsFunc(m.ResourceRules, func(r policy.Rule) bool {
 		return slices.ContainsFunc(r.Operations, func(op string) bool { return op != "CREATE" && op != "UPDATE" })
 	})
 }
 
-// Bool reports that an expression is true or false for every request.
+// Bool reports whether an expression evaluates to true or false for every request.
 func (j *Judge) Bool(x policy.Expr) bool {
 	root, ok := j.parse(x)
 	if !ok {
@@ -57,8 +57,7 @@ func (j *Judge) Bool(x policy.Expr) bool {
 	return ok && v.kind == boolean
 }
 
-// Mentions reports that an expression, or a variable that it uses, uses one of some names; and that it may, where the
-// text cannot be read.
+// Mentions reports whether an expression, or a variable that it uses, may use one of the given names.
 func (j *Judge) Mentions(x policy.Expr, names ...string) bool {
 	return j.mentions(x, names, map[string]bool{})
 }
@@ -73,7 +72,7 @@ func (j *Judge) mentions(x policy.Expr, names []string, seen map[string]bool) (f
 		case e.Kind() == ast.IdentKind && slices.Contains(names, e.AsIdent()):
 			found = true
 		case e.Kind() == ast.IdentKind && e.AsIdent() == "variables" && !seen["variables"]:
-			// Which of them, is a matter of the select around it; all of them are few.
+			// The select around it determines the variable; it is simplest to follow all of them.
 			seen["variables"] = true
 			for _, v := range j.variables {
 				found = found || j.mentions(v, names, seen)
@@ -91,17 +90,17 @@ func (j *Judge) parse(x policy.Expr) (ast.Expr, bool) {
 	return parsed.NativeRep().Expr(), true
 }
 
-// A walk is one expression that is judged.
+// A walk is the analysis of one expression.
 type walk struct {
 	judge *Judge
 	names map[string]value // of comprehensions
-	depth int              // of variables in variables
+	depth int              // of nested variables
 }
 
-// maxDepth is how many variables may be in one another.
+// maxDepth is the largest nesting of variables.
 const maxDepth = 32
 
-// facts are the members that are there, as paths, in a part of an expression.
+// facts are the paths of members that are known to exist in a part of an expression.
 type facts map[string]bool
 
 func (f facts) add(more []string) facts {
@@ -116,7 +115,7 @@ func (f facts) add(more []string) facts {
 	return out
 }
 
-// eval is what is known of the value of an expression; false if there may be none.
+// eval returns the known facts about the value of an expression; false if it may fail.
 func (w *walk) eval(e ast.Expr, known facts) (value, bool) {
 	switch e.Kind() {
 	case ast.LiteralKind:
@@ -179,7 +178,7 @@ func (w *walk) selection(e ast.Expr, known facts) (value, bool) {
 	switch {
 	case s.IsTestOnly():
 		return value{kind: boolean}, on.kind == record || on.kind == mapping
-	case on.kind == optional: // a selection in it
+	case on.kind == optional: // a selection in an optional
 		return value{kind: optional, elem: &member}, true
 	}
 	return member, present || known[path(e)]
@@ -234,7 +233,7 @@ func (w *walk) object(e ast.Expr, known facts) (value, bool) {
 	return value{kind: mapping, elem: elem}, true
 }
 
-// comprehension follows a macro such as exists or all.
+// comprehension analyses a macro such as exists or all.
 func (w *walk) comprehension(c ast.ComprehensionExpr, known facts) (value, bool) {
 	over, ok := w.eval(c.IterRange(), known)
 	if !ok || c.HasIterVar2() {
@@ -257,7 +256,7 @@ func (w *walk) comprehension(c ast.ComprehensionExpr, known facts) (value, bool)
 	inner := *w
 	inner.names = map[string]value{}
 	maps.Copy(inner.names, w.names)
-	known = known.drop(c.IterVar()) // which may be the name of something else outside
+	known = known.drop(c.IterVar()) // it may hide another name outside
 	inner.names[c.IterVar()], inner.names[c.AccuVar()] = item, result
 	if _, ok := inner.eval(c.LoopCondition(), known); !ok {
 		return value{}, false
@@ -274,7 +273,7 @@ func (w *walk) comprehension(c ast.ComprehensionExpr, known facts) (value, bool)
 	return inner.eval(c.Result(), known)
 }
 
-// drop leaves out what is known of a name.
+// drop removes the facts about a name.
 func (f facts) drop(name string) facts {
 	out := facts{}
 	for at := range f {
@@ -285,7 +284,7 @@ func (f facts) drop(name string) facts {
 	return out
 }
 
-// knownMembers returns the members that are there where an expression is true, or false.
+// knownMembers returns the members that exist if an expression is true, or false.
 func knownMembers(e ast.Expr, is bool) []string {
 	if e.Kind() == ast.SelectKind && e.AsSelect().IsTestOnly() {
 		if at := path(e); is && at != "" {
@@ -316,7 +315,7 @@ func knownMembers(e ast.Expr, is bool) []string {
 	return nil
 }
 
-// member is the path of a member of a map that is written as a text; empty for others.
+// member returns the path of a member selected by a constant; empty for others.
 func member(of, key ast.Expr) string {
 	on := path(of)
 	if on == "" || key.Kind() != ast.LiteralKind {
@@ -329,7 +328,7 @@ func member(of, key ast.Expr) string {
 	return on + separator + name
 }
 
-// path is the path that a selection stands for, such as object.metadata.name; empty for others.
+// path returns the path of a selection, such as object.metadata.name; empty for others.
 func path(e ast.Expr) string {
 	switch e.Kind() {
 	case ast.IdentKind:

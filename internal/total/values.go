@@ -2,7 +2,7 @@ package total
 
 import "strings"
 
-// A kind says what a value is known to be.
+// A kind is the known type of a value.
 type kind uint8
 
 const (
@@ -11,22 +11,22 @@ const (
 	text
 	integer
 	listing
-	mapping  // from texts
-	record   // an object with some members that are known
+	mapping  // with string keys
+	record   // an object with some known members
 	optional // with or without a value
-	checker  // the authorizer, and what is said to it
+	checker  // the authorizer, and its builders
 	decision // of the authorizer
 )
 
-// A value is what is known of one.
+// A value is the known facts about a value.
 type value struct {
 	kind    kind
-	elem    *value           // of a list, a map or an optional; nil: there is none, or nothing is known of it
+	elem    *value           // of a list, a map or an optional; nil: none, or unknown
 	members map[string]value // of a record
-	always  string           // the members of a record that are always there, in spaces
+	always  string           // the members of a record that always exist, separated by spaces
 }
 
-// member is what is known of a member, and whether it is there for sure.
+// member returns the known facts about a member, and whether it always exists.
 func (v value) member(name string) (value, bool) {
 	switch v.kind {
 	case record:
@@ -44,7 +44,7 @@ func (v value) member(name string) (value, bool) {
 	return value{}, false
 }
 
-// join is what is known of a value that is one of two; nil for none.
+// join returns the common facts of two values; nil for none.
 func join(a, b *value) *value {
 	switch {
 	case a == nil:
@@ -57,7 +57,7 @@ func join(a, b *value) *value {
 	return &value{kind: a.kind, elem: join(a.elem, b.elem)}
 }
 
-// separator is between the steps of a path.
+// separator separates the steps of a path.
 const separator = "\x00"
 
 var (
@@ -67,7 +67,7 @@ var (
 	group  = value{kind: record, always: " group version kind resource ",
 		members: map[string]value{"group": aText, "version": aText, "kind": aText, "resource": aText}}
 
-	// writtenObject is an object that is created or updated, as it is in every request.
+	// writtenObject is the facts about a created or updated object.
 	writtenObject = value{kind: record, always: " apiVersion kind metadata ", members: map[string]value{
 		"apiVersion": aText, "kind": aText,
 		"metadata": {kind: record, members: map[string]value{"name": aText, "generateName": aText, "namespace": aText,

@@ -1,4 +1,4 @@
-// Package trace finds the parts of an expression that made it what it came to, and writes values as CEL does.
+// Package trace finds the parts of an expression that determined its value, and writes values in CEL syntax.
 package trace
 
 import (
@@ -25,23 +25,23 @@ type Evaluation struct {
 	Seen compile.Seen
 }
 
-// A Step is a part of an expression that had a say in its value.
+// A Step is a part of an expression that determined its value.
 type Step struct {
-	Text   string // of the part, as CEL writes it
+	Text   string // of the part, in CEL syntax
 	Offset int    // of the part, or of its operator, in the text of the expression
-	Value  string // as CEL writes it, shortened; of an error, its message
+	Value  string // in CEL syntax, shortened; of an error, its message
 	Error  bool
-	Last   bool // in the body of a macro: the value is that of the last item that was looked at
+	Last   bool // in the body of a macro: the value is that of the last item evaluated
 	// Item is that item, such as containers[1] "side"; empty outside of macros. It decided, unless Of is set: then the
-	// macro looked at as many items as that, and none of them alone made it what it is.
+	// macro evaluated that number of items, and no single one decided.
 	Item string
 	Of   int
-	// Path is that of the part in the object, as spec.containers[1].image; in a variable it begins with variables. It
-	// is empty if the part is none.
+	// Path is the path of the part in the object, such as spec.containers[1].image; in a variable it begins with
+	// variables. It is empty for other parts.
 	Path string
 }
 
-// Result is the value that the expression came to, as CEL writes it; the error in place of it.
+// Result returns the value of the expression in CEL syntax, or its error.
 func (o Evaluation) Result() (value string, failed bool) {
 	if o.Seen.Tree == nil || o.Seen.Values == nil {
 		return "", false
@@ -53,8 +53,8 @@ func (o Evaluation) Result() (value string, failed bool) {
 	return Value(v), types.IsError(v)
 }
 
-// Steps are the parts that decided, in the order of the text: of a conjunction that is false, the operands that are; of
-// a comparison, its sides; of a macro, its range. Parts that were not evaluated are left out.
+// Steps returns the parts that determined the result, in the order of the text: of a false conjunction the false
+// operands; of a comparison its sides; of a macro its range. Parts that were not evaluated are left out.
 func (o Evaluation) Steps() []Step {
 	if o.Seen.Tree == nil || o.Seen.Values == nil {
 		return nil
@@ -68,12 +68,12 @@ type steps struct {
 	o    Evaluation
 	list []Step
 	seen map[string]bool
-	in   *loop // nil: in none
+	in   *loop // nil: outside of loops
 }
 
-// A loop is a macro in whose body steps are.
+// A loop is a macro whose body contains steps.
 type loop struct {
-	variable string // stands for the item
+	variable string // the name of the item
 	value    ref.Val
 	item     string
 	of       int
@@ -123,8 +123,8 @@ func (s *steps) loop(id int64, c ast.ComprehensionExpr) *loop {
 	return in
 }
 
-// nameOf returns the name by which a reader of the object knows a list or map: of a path its last member. It is plain
-// if the indices are those of the object, too.
+// nameOf returns a short name of a list or map: of a path its last member. It is plain if indices are those of the
+// object, too.
 func (s *steps) nameOf(e ast.Expr) (name string, plain bool) {
 	switch e.Kind() {
 	case ast.SelectKind:
@@ -155,7 +155,7 @@ func (s *steps) nameOf(e ast.Expr) (name string, plain bool) {
 	return "the list", false
 }
 
-// path returns the field path of a part of the object or of a variable; empty if it is none.
+// path returns the field path of a part of the object or of a variable; empty for other expressions.
 func (s *steps) path(e ast.Expr) string {
 	member := func(of ast.Expr, name string) string {
 		switch parent := s.path(of); {
@@ -203,7 +203,7 @@ func (s *steps) path(e ast.Expr) string {
 	return ""
 }
 
-// itemPath returns the field path of an item of a list, which may be made of several lists.
+// itemPath returns the field path of an item of a list, which may be a concatenation of lists.
 func (s *steps) itemPath(list ast.Expr, index int) string {
 	if path := s.path(list); path != "" {
 		return path + "[" + strconv.Itoa(index) + "]"
@@ -233,12 +233,13 @@ func (s *steps) itemPath(list ast.Expr, index int) string {
 	return ""
 }
 
-// Path is that of the whole expression in the object, as a [Step] has one.
+// Path returns the path in the object of the whole expression, like that of a Step.
 func (o Evaluation) Path() string {
 	return o.path(func(s *steps, e ast.Expr) string { return s.path(e) })
 }
 
-// ItemPath is that of an item of the list that the expression came to; empty if it is none of the object.
+// ItemPath returns the path of an item of the resulting list in the object; empty if the item is not part of the
+// object.
 func (o Evaluation) ItemPath(index int) string {
 	return o.path(func(s *steps, e ast.Expr) string { return s.itemPath(e, index) })
 }
@@ -251,8 +252,8 @@ func (o Evaluation) path(of func(*steps, ast.Expr) string) string {
 	return path
 }
 
-// labelOf tells one item of a list from the others: a short text or number itself, of a map its name or what stands for
-// one.
+// labelOf returns a text that identifies an item of a list: a short text or number itself, or the name of a map or its
+// equivalent.
 func labelOf(item ref.Val) string {
 	m, ok := item.(traits.Mapper)
 	if !ok {
@@ -301,7 +302,7 @@ func (s *steps) value(e ast.Expr) ref.Val {
 		}
 	}
 	if e.Kind() == ast.IdentKind &&
-		s.o.Seen.Variables != nil { // the root of a path has no value of its own in the state
+		s.o.Seen.Variables != nil { // the root of a path does not have a value of its own in the state
 		switch name := e.AsIdent(); name {
 		case "object", "oldObject", "params", "namespaceObject":
 			if v, ok := s.o.Seen.Variables.ResolveName(name); ok {
@@ -313,7 +314,7 @@ func (s *steps) value(e ast.Expr) ref.Val {
 	return nil
 }
 
-// decide adds the parts that made e what it is.
+// decide adds the parts that determined the value of e.
 func (s *steps) decide(e ast.Expr) {
 	switch e.Kind() {
 	case ast.LiteralKind:
@@ -337,12 +338,12 @@ func (s *steps) decide(e ast.Expr) {
 	case ast.ComprehensionKind:
 		c := e.AsComprehension()
 		in, before := s.loop(e.ID(), c), len(s.list)
-		if v := s.value(e); v != nil && isContainer(v) { // what was found, as by filter, says more than how
+		if v := s.value(e); v != nil && isContainer(v) { // the result says more than its computation
 			s.decide(c.IterRange())
 			s.add(e)
 			return
 		}
-		if in.item == "" || in.of > 0 { // else the item says more than the list
+		if in.item == "" || in.of > 0 { // otherwise the item is more informative than the list
 			s.decide(c.IterRange())
 		}
 		s.in = in
@@ -355,10 +356,10 @@ func (s *steps) decide(e ast.Expr) {
 	}
 }
 
-// holder adds what does not have the member that was asked for: of a map its keys are enough.
+// holder adds the value that lacks the selected member: of a map its keys suffice.
 func (s *steps) holder(e ast.Expr) {
 	for s.value(e) == nil && e.Kind() == ast.SelectKind && !e.AsSelect().IsTestOnly() {
-		e = e.AsSelect().Operand() // what was never reached
+		e = e.AsSelect().Operand() // never reached
 	}
 	m, ok := s.value(e).(traits.Mapper)
 	before := len(s.list)
@@ -385,7 +386,7 @@ func (s *steps) call(e ast.Expr) {
 				continue
 			}
 			if s.decide(a); failed {
-				break // the first error is the one that is reported
+				break // only the first error is reported
 			}
 		}
 	case operators.Conditional:
@@ -415,16 +416,24 @@ func (s *steps) call(e ast.Expr) {
 	}
 }
 
+// isVerdict reports whether a literal is a verdict of the dialect: it is wrapped in dyn.
+func isVerdict(e ast.Expr) bool {
+	if e.Kind() != ast.CallKind || e.AsCall().FunctionName() != "dyn" || len(e.AsCall().Args()) != 1 {
+		return false
+	}
+	return e.AsCall().Args()[0].Kind() == ast.LiteralKind
+}
+
 func (s *steps) add(e ast.Expr) {
 	v := s.value(e)
 	if v == nil || len(s.list) >= mostSteps {
 		return
 	}
 	if strings.HasPrefix(v.Type().TypeName(), "kubernetes.authorization.") {
-		return // has no value that can be shown
+		return // its value cannot be shown
 	}
 	if _, ok := v.(*objects.Mark); ok {
-		return // says what its text says
+		return // its text shows it
 	}
 	if _, ok := v.(traits.FieldTester); ok && v.Type().TypeName() == "kubernetes.variables" {
 		return
@@ -432,9 +441,13 @@ func (s *steps) add(e ast.Expr) {
 	if e.Kind() == ast.IdentKind && (strings.HasPrefix(e.AsIdent(), "@") || strings.HasPrefix(e.AsIdent(), "__")) {
 		return // the accumulator of a macro
 	}
+	if isVerdict(e) {
+		return
+	}
 	info := s.o.Seen.Tree.NativeRep().SourceInfo()
 	text, err := cel.ExprToString(e, info)
-	if err != nil { // a macro is in it
+	text = strings.ReplaceAll(text, ", "+objects.Place+")", ")") // not written by the author
+	if err != nil {                                              // it contains a macro
 		from, to := compile.Extent(s.o.Expr.Src, s.o.Seen.Tree.NativeRep(), e)
 		if text = strings.ReplaceAll(strings.Join(strings.Fields(s.o.Expr.Src[from:to]), " "), " .",
 			"."); len(text) > longestValue {
@@ -459,8 +472,8 @@ func (s *steps) add(e ast.Expr) {
 	s.list = append(s.list, step)
 }
 
-// DecisivePart returns the bytes of the part of the text that made the expression false or an error: the first operand
-// of && that is, the branch of ?: that was taken. It is the whole text if no part is alone to blame.
+// DecisivePart returns the range of bytes that made the expression false or an error: the first such operand of &&, or
+// the selected branch of ?:. It is the whole text if several parts are responsible.
 func (o Evaluation) DecisivePart() (from, to int) {
 	whole := len(o.Expr.Src)
 	if o.Seen.Tree == nil || o.Seen.Values == nil {
@@ -485,7 +498,7 @@ func (o Evaluation) DecisivePart() (from, to int) {
 	return from, to
 }
 
-// culprit returns the operand of a call that made it false or an error; nil if it is the call itself.
+// culprit returns the operand that made a call false or an error; nil for the call itself.
 func (s *steps) culprit(e ast.Expr) ast.Expr {
 	args := e.AsCall().Args()
 	bad := func(a ast.Expr) bool {

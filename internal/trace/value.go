@@ -15,10 +15,10 @@ import (
 	"github.com/celgate/celgate/internal/patch/merge"
 )
 
-// longestValue is the number of bytes of a value that is Value.
+// longestValue is the largest size of a Value in bytes.
 const longestValue = 80
 
-// Value writes a value as CEL does, with the keys of maps sorted.
+// Value writes a value in CEL syntax, with the keys of maps sorted.
 func Value(v ref.Val) string {
 	var b valueWriter
 	b.value(v, 0)
@@ -29,7 +29,8 @@ func Value(v ref.Val) string {
 	return shorten(b.String())
 }
 
-// A valueWriter writes values as CEL does. If it is brief, of maps in a list that have names the names must do.
+// A valueWriter writes values in CEL syntax. If it is brief, maps in a list are represented by their names, if they
+// have any.
 type valueWriter struct {
 	strings.Builder
 	brief bool
@@ -152,8 +153,8 @@ func (b *valueWriter) text(s string) {
 	b.WriteString("'" + strings.ReplaceAll(strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`), "'", `\'`) + "'")
 }
 
-// Tree is a patch with text in the place of values that have no JSON form: those of the dialect say what they do, the
-// server refuses the others.
+// Tree returns a patch with texts in place of values without a JSON form: those of the dialect describe their effect,
+// others are refused by the server.
 func Tree(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

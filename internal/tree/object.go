@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// An Object is the tree of an object of Kubernetes, or a map in one, that is read and never changed. What it does not
-// have, or has in another form, is the zero value.
+// An Object is the tree of a Kubernetes object, or a map in one, for reading. A member that is missing, or of another
+// type, reads as the zero value.
 type Object map[string]any
 
 // At returns the map at a path, nil if there is none.
@@ -31,7 +31,7 @@ func (o Object) List(member string) []any {
 	return l
 }
 
-// Number returns an integer member, or what is meant when it is absent.
+// Number returns an integer member, or absent if it is missing.
 func (o Object) Number(member string, absent int64) int64 {
 	switch n := o[member].(type) {
 	case int64:
@@ -42,7 +42,7 @@ func (o Object) Number(member string, absent int64) int64 {
 	return absent
 }
 
-// Kind returns the kind that the object says it is of.
+// Kind returns the kind in the object's apiVersion and kind.
 func (o Object) Kind() schema.GroupVersionKind {
 	return schema.FromAPIVersionAndKind(o.Text("apiVersion"), o.Text("kind"))
 }

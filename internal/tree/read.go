@@ -9,12 +9,11 @@ import (
 	"unicode/utf8"
 )
 
-// A Reader makes trees of JSON text in one pass. Texts in trees are parts of it, so that a tree holds on to the whole.
+// A Reader makes trees of JSON text in one pass. Strings in trees share the memory of the text.
 //
-// It reads what programs write. Of anything else it makes nothing and gives up, for a decoder with good errors and an
-// opinion on duplicate members: text that is not JSON, members that the caller did not expect, more than a thousand
-// brackets in each other, numbers beyond float64, text that is not UTF-8. What it does read is what sigs.k8s.io/json
-// makes of the text.
+// It reads ordinary output of programs. It fails without an error message, for a decoder with good messages and rules
+// for duplicate members, on text that is not JSON, members that the caller does not expect, more than a thousand nested
+// brackets, numbers beyond float64, and invalid UTF-8. Its results equal those of sigs.k8s.io/json.
 type Reader struct {
 	text   string
 	at     int
@@ -22,12 +21,12 @@ type Reader struct {
 	null   bool
 	failed bool
 
-	// Members and items of what is open. They go into maps and lists once it is known how many there are.
+	// Members and items of unfinished maps and lists, which are made when their number is known.
 	names  []string
 	values []any
 }
 
-// maxDepth is what no object of a server needs, and a stack bears.
+// maxDepth is more than objects of a server need, and little enough for the stack.
 const maxDepth = 1000
 
 // NewReader returns a reader of a text.
@@ -35,20 +34,20 @@ func NewReader(text string) *Reader {
 	return &Reader{text: text, names: make([]string, 0, 64), values: make([]any, 0, 64)}
 }
 
-// Done reports that the text was read to its end and all that was asked of the reader was there.
+// Done reports whether the text was read to its end without a failure.
 func (r *Reader) Done() bool {
 	r.space()
 	return !r.failed && r.at == len(r.text)
 }
 
-// HasNull reports that a tree had a null in it.
+// HasNull reports whether a tree had a null in it.
 func (r *Reader) HasNull() bool { return r.null }
 
 func (r *Reader) fail() {
 	r.failed, r.at = true, len(r.text)
 }
 
-// space leaves out white space, and returns the byte behind it, 0 at the end.
+// space skips white space, and returns the next byte, 0 at the end.
 func (r *Reader) space() byte {
 	for ; r.at < len(r.text); r.at++ {
 		if c := r.text[r.at]; c > ' ' || c != ' ' && c != '\n' && c != '\t' && c != '\r' {
@@ -58,7 +57,7 @@ func (r *Reader) space() byte {
 	return 0
 }
 
-// next takes a byte, if it is the next.
+// next consumes a byte if it is the next one.
 func (r *Reader) next(c byte) bool {
 	if r.space() != c || r.at == len(r.text) {
 		return false
@@ -67,11 +66,10 @@ func (r *Reader) next(c byte) bool {
 	return true
 }
 
-// maxMembers bounds those of Members.
+// maxMembers is the largest number of members for Members.
 const maxMembers = 32
 
-// Members reads an object: the body of the loop reads the member of each name. The reader gives up if a name comes
-// twice.
+// Members reads an object: the body of the loop reads the member of each name. The reader fails on a repeated name.
 func (r *Reader) Members() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		if !r.next('{') {
@@ -133,7 +131,7 @@ func (r *Reader) Bool() bool {
 	return value
 }
 
-// Strings reads a list of texts.
+// Strings reads a list of strings.
 func (r *Reader) Strings() []string {
 	list, ok := r.Value().([]any)
 	if !ok {
@@ -204,7 +202,7 @@ func (r *Reader) list() []any {
 		r.values = append(r.values, r.Value())
 	}
 	open, items := r.values[:values], r.values[values:]
-	if len(items) > longList { // too much to have twice
+	if len(items) > longList { // too large to copy
 		r.values = slices.Clone(open)
 		return slices.Clip(items)
 	}
@@ -214,7 +212,7 @@ func (r *Reader) list() []any {
 
 const longList = 1000
 
-// open takes a bracket, and reports whether there is something before the other.
+// open consumes an opening bracket, and reports whether the closing one does not follow.
 func (r *Reader) open(end byte) bool {
 	r.at++
 	if r.depth++; r.depth > maxDepth {
@@ -227,7 +225,7 @@ func (r *Reader) open(end byte) bool {
 	return true
 }
 
-// hasMore takes the comma before the next member or item, or the bracket at the end.
+// hasMore consumes the comma before the next member or item, or the closing bracket.
 func (r *Reader) hasMore(end byte) bool {
 	if r.next(',') {
 		return true
@@ -239,10 +237,10 @@ func (r *Reader) hasMore(end byte) bool {
 	return false
 }
 
-// String reads a text, which may be kept without the rest.
+// String reads a string, which does not share the memory of the text.
 func (r *Reader) String() string { return strings.Clone(r.part()) }
 
-// part reads a text.
+// part reads a string.
 func (r *Reader) part() string {
 	if !r.next('"') {
 		r.fail()
@@ -279,7 +277,7 @@ func (r *Reader) part() string {
 // short are the escapes of one letter.
 var short = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
-// unquote is a text without its escapes.
+// unquote returns a string without its escapes.
 func (r *Reader) unquote(text string) string {
 	var out strings.Builder
 	out.Grow(len(text))
@@ -289,14 +287,14 @@ func (r *Reader) unquote(text string) string {
 		if !found {
 			return out.String()
 		}
-		c := short[escape[0]] // a text does not end in the middle of an escape
+		c := short[escape[0]] // the text does not end inside an escape
 		if c == 0 {
 			break
 		}
 		out.WriteByte(c)
 		rest = escape[1:]
 	}
-	var whole string // has \u
+	var whole string // has \u escapes
 	if json.Unmarshal([]byte(`"`+text+`"`), &whole) != nil {
 		r.fail()
 	}
@@ -331,7 +329,7 @@ func (r *Reader) number() any {
 	return n
 }
 
-// sign takes one of some bytes, if it is there.
+// sign consumes one of several bytes, if it is next.
 func (r *Reader) sign(any string) bool {
 	found := r.at < len(r.text) && strings.IndexByte(any, r.text[r.at]) >= 0
 	if found {

@@ -1,21 +1,45 @@
-// Package tree reads and compares JSON trees: map[string]any, []any, string, int64, float64, bool and nil. Trees are
-// never changed, and what a mutation leaves alone is shared with the tree before it, so that most comparisons end where
-// two trees are one.
+// Package tree makes, reads and compares JSON trees: map[string]any, []any, string, int64, float64, bool and nil. Trees
+// never change, and a mutated tree shares its unchanged parts with the original, so that most comparisons end where two
+// trees are one.
 package tree
 
 import (
 	"math"
 	"reflect"
+	"strconv"
 	"unsafe"
 )
 
-// IsSame reports that two maps are one in memory.
+// IsSame reports whether two maps are the same in memory.
 func IsSame(a, b map[string]any) bool {
 	return *(*unsafe.Pointer)(unsafe.Pointer(&a)) == *(*unsafe.Pointer)(unsafe.Pointer(&b)) // a map is a pointer
 }
 
-// IsShared reports that two values are one: the same scalar, its type and the sign of a zero included, or the same map
-// or list in memory.
+// Find returns the value at a path of member names and decimal indexes.
+func Find(v any, path []string) (any, bool) {
+	for _, step := range path {
+		switch at := v.(type) {
+		case map[string]any:
+			member, ok := at[step]
+			if !ok {
+				return nil, false
+			}
+			v = member
+		case []any:
+			i, err := strconv.Atoi(step)
+			if err != nil || i < 0 || i >= len(at) {
+				return nil, false
+			}
+			v = at[i]
+		default:
+			return nil, false
+		}
+	}
+	return v, true
+}
+
+// IsShared reports whether two values are the same: equal scalars, including their type and the sign of a zero, or the
+// same map or list in memory.
 func IsShared(a, b any) bool {
 	switch a := a.(type) {
 	case nil:
@@ -42,27 +66,27 @@ func IsShared(a, b any) bool {
 	return false
 }
 
-// A Likeness says which trees are equal though the Go values that they are made of are not.
+// A Likeness is a set of differences between trees that do not count.
 type Likeness uint8
 
-// What may be alike.
+// Differences that may be ignored.
 const (
-	Numbers    Likeness = 1 << iota // an integer and a float of one value
+	Numbers    Likeness = 1 << iota // an integer and a float of the same value
 	EmptyLists                      // an empty list and a nil one
 	EmptyMaps                       // an empty map and a nil one
 	NullLists                       // an empty list and null
 
-	Values = Numbers | EmptyLists | EmptyMaps // trees whose JSON says the same
+	Values = Numbers | EmptyLists | EmptyMaps // trees with the same meaning in JSON
 )
 
-// Equal is reflect.DeepEqual, without a look at what both trees share.
+// Equal is reflect.DeepEqual, skipping shared parts.
 func Equal(a, b any) bool { return compare(a, b, 0, reflect.DeepEqual) }
 
-// EqualBut reports whether two trees are equal but for what like allows.
+// EqualBut reports whether two trees are equal except for the differences in like.
 func EqualBut(a, b any, like Likeness) bool { return compare(a, b, like, reflect.DeepEqual) }
 
-// Semantic compares trees of objects as apiequality.Semantic compares the Go values: a null is an empty list. Numbers
-// of two types, and what is not a part of a JSON tree, are compared by other.
+// Semantic compares trees of objects as apiequality.Semantic compares the Go values: a null equals an empty list. other
+// compares numbers of different types, and values that are not JSON.
 func Semantic(a, b any, other func(a, b any) bool) bool {
 	return compare(a, b, EmptyLists|EmptyMaps|NullLists, other)
 }
@@ -128,9 +152,9 @@ func compare(a, b any, like Likeness, other func(a, b any) bool) bool {
 	return other(a, b)
 }
 
-// DropNoTime removes the creationTimestamp null from all metadata in a tree. Servers up to 1.33 write it into every
-// object and template that has not been created yet; later ones leave it out. Policies must see one form, and no
-// mutation must seem to have removed it.
+// DropNoTime removes the null creationTimestamp from all metadata in a tree. Servers up to 1.33 write it into every
+// object and template that has not been created yet; later ones omit it. Policies must see one form, and a mutation
+// must not seem to have removed it.
 func DropNoTime(in any) {
 	switch in := in.(type) {
 	case map[string]any:

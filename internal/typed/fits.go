@@ -1,8 +1,6 @@
 package typed
 
 import (
-	"strings"
-
 	"github.com/google/cel-go/cel"
 	celtypes "github.com/google/cel-go/common/types"
 
@@ -28,7 +26,7 @@ func (w *walk) fits(at *shape.Type, got *cel.Type) (fit, string) {
 		if w.patch {
 			return yes, ""
 		}
-		return no, "use a JSON patch with op remove"
+		return no, w.toUnset()
 	case celtypes.UintKind:
 		if !w.patch {
 			return no, "an unsigned integer is not converted: wrap it in int(…)"
@@ -55,7 +53,7 @@ func (w *walk) fits(at *shape.Type, got *cel.Type) (fit, string) {
 	case celtypes.StructKind:
 		return w.structFits(at, got)
 	case celtypes.MapKind:
-		return w.mapFits(at, got), "write " + "an Object literal"
+		return w.mapFits(at, got), hint(!w.patch && at.Kind != shape.Map, "write an Object literal")
 	case celtypes.ListKind:
 		if at.Kind != shape.List {
 			return no, ""
@@ -112,11 +110,8 @@ func takesNumber(t *shape.Type) bool {
 }
 
 func (w *walk) structFits(at *shape.Type, got *cel.Type) (fit, string) {
-	name := got.TypeName()
-	if root, _, _ := strings.Cut(name, "."); root == objectName && w.names != nil {
-		if t := w.names.find(name); t != nil && hasMembers(t) {
-			return fitOf(at, t), ""
-		}
+	if from, ok := w.placeNamed(got.TypeName()); ok && from.typ != nil && hasMembers(from.typ) {
+		return fitOf(at, from.typ), ""
 	}
 	if at.Kind == shape.Struct || at.Kind == shape.Map {
 		return unknown, ""

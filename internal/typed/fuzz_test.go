@@ -20,10 +20,11 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// FuzzAccepted makes types, objects and expressions: what is accepted, the merge does not refuse for its type.
+// FuzzAccepted makes types, objects and expressions, released ones and those of the dialect: what is accepted, the merge
+// does not refuse for its type.
 func FuzzAccepted(f *testing.F) {
 	random := rand.New(rand.NewPCG(1, 2))
-	for range 1000 {
+	for range 2000 {
 		choices := make([]byte, 300)
 		for i := range choices {
 			choices[i] = byte(random.Uint32())
@@ -34,65 +35,99 @@ func FuzzAccepted(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	var accepted, refused int
-	f.Cleanup(func() { f.Logf("%d accepted, %d refused and found", accepted, refused) })
+	counts := map[policy.Kind]*count{policy.Mutating: {}, policy.Admission: {}}
+	f.Cleanup(func() {
+		for kind, n := range counts {
+			f.Logf("%s: %+v", kind, *n)
+		}
+	})
 	f.Fuzz(func(t *testing.T, choices []byte) {
-		g := mergetest.Generator{Choices: choices}
-		live, patch, root := g.Scenario()
-		w := writer{root: declared(root, map[*shape.Type]bool{}), choices: choices}
-		src := w.value(patch, root, "Object", 6)
-		if !strings.HasPrefix(src, "Object") {
-			return
+		for kind, n := range counts {
+			n.compare(t, set, choices, kind)
 		}
-		p := &policy.Policy{Kind: policy.Mutating, Mutations: []policy.Mutation{{
-			PatchType: policy.ApplyConfiguration, Expr: policy.Expr{Src: src, Field: "expression"}}}}
-		checker := typed.NewChecker(set)
-		found, err := checker.Kind(p, root, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		prog, err := compile.Policy(set, p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if prog.Mutations[0].Err != nil || len(found) == 0 {
-			return
-		}
-		problem := ""
-		for _, p := range found[0].Problems {
-			if p.Class != typed.AtomicValue && p.Class != typed.MissingKey {
-				problem = p.Message
-			}
-		}
-		if found[0].Dynamic || len(found[0].Issues) > 0 {
-			return
-		}
-		tree, _, err := eval.ApplyConfiguration(t.Context(), prog, prog.Mutations[0],
-			eval.Inputs{Object: eval.Value(live, eval.Plain)})
-		if err == nil {
-			_, err = merge.Apply(live, tree, root)
-		}
-		if err == nil {
-			accepted++
-			return
-		}
-		if !aboutPatch(err, live, root) {
-			return
-		}
-		if problem == "" {
-			t.Errorf("accepted, but refused: %v\n%s\nlive %v", err, src, live)
-		}
-		refused++
 	})
 }
 
+type count struct{ Accepted, Found int }
+
+func (n *count) compare(t *testing.T, set *celenv.Set, choices []byte, kind policy.Kind) {
+	g := mergetest.Generator{Choices: choices}
+	live, patch, root := g.Scenario()
+	live, _ = withoutNulls(live).(map[string]any) // as objects are stored
+	w := writer{root: declared(root, map[*shape.Type]bool{}), choices: choices, own: kind == policy.Admission}
+	src := w.value(patch, root, "Object", 6)
+	if !strings.HasPrefix(src, "Object") {
+		return
+	}
+	p := &policy.Policy{Kind: kind, Mutations: []policy.Mutation{{
+		PatchType: policy.ApplyConfiguration, Expr: policy.Expr{Src: src, Field: "expression"}}}}
+	checker := typed.NewChecker(set)
+	found, err := checker.Kind(p, root, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prog, err := compile.Policy(set, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if prog.Mutations[0].Err != nil || len(found) == 0 {
+		return
+	}
+	problem := ""
+	for _, p := range found[0].Problems {
+		if p.Class != typed.AtomicValue && p.Class != typed.MissingKey {
+			problem = p.Message
+		}
+	}
+	if found[0].Dynamic || len(found[0].Issues) > 0 {
+		return
+	}
+	merger := &merge.Merger{}
+	apply := func(tree map[string]any) error {
+		if kind == policy.Mutating {
+			_, err := merge.Apply(live, tree, root)
+			return err
+		}
+		_, err := merger.ApplyOwn(live, tree, root, nil)
+		return err
+	}
+	tree, _, err := eval.ApplyConfiguration(t.Context(), prog, prog.Mutations[0],
+		eval.Inputs{Object: eval.Value(live, eval.Plain), Kind: &eval.Kind{Name: "Thing", Type: root, Merger: merger}})
+	if err == nil {
+		err = apply(tree)
+	}
+	if err == nil {
+		n.Accepted++
+		return
+	}
+	if !aboutPatch(err, apply) {
+		return
+	}
+	if problem == "" {
+		t.Errorf("%s: accepted, but refused: %v\n%s\nlive %v", kind, err, src, live)
+	}
+	n.Found++
+}
+
+func withoutNulls(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		maps.DeleteFunc(v, func(_ string, member any) bool { return withoutNulls(member) == nil })
+	case []any:
+		for _, item := range v {
+			withoutNulls(item)
+		}
+	}
+	return v
+}
+
 // aboutPatch reports an error of the types of a patch.
-func aboutPatch(err error, live map[string]any, root *shape.Type) bool {
+func aboutPatch(err error, apply func(map[string]any) error) bool {
 	var problems merge.Problems
 	if strings.Contains(err.Error(), "type mismatch: unexpected") {
 		return true
 	}
-	if _, wrong := merge.Apply(live, map[string]any{}, root); wrong != nil || !errors.As(err, &problems) {
+	if wrong := apply(map[string]any{}); wrong != nil || !errors.As(err, &problems) {
 		return false
 	}
 	return slices.ContainsFunc(problems, func(p merge.Problem) bool {
@@ -122,6 +157,7 @@ type writer struct {
 	root    *shape.Type
 	choices []byte
 	at      int
+	own     bool // with marks
 }
 
 func (w *writer) choose(n int) int {
@@ -158,9 +194,26 @@ func (w *writer) value(v any, t *shape.Type, name string, depth int) string {
 		case 2:
 			text := w.plain(v, t, name, depth)
 			return "(true ? " + text + " : " + text + ")"
+		case 3:
+			if w.own {
+				return w.mark(v, t, name, depth)
+			}
 		}
 	}
 	return w.plain(v, t, name, depth)
+}
+
+// mark writes a mark: of a value, or in its place.
+func (w *writer) mark(v any, t *shape.Type, name string, depth int) string {
+	switch w.choose(4) {
+	case 0:
+		return "objects.unset()"
+	case 1:
+		return "objects.remove(" + w.plain(v, t, name, depth) + ")"
+	case 2:
+		return "objects.replace(" + w.value(v, t, name, depth) + ")"
+	}
+	return "objects.apply(" + w.read() + ", " + w.plain(v, t, name, depth) + ")"
 }
 
 func (w *writer) plain(v any, t *shape.Type, name string, depth int) string {

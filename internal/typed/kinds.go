@@ -38,7 +38,46 @@ func KindsOf(types *schema.Registry, m *policy.MatchResources) []Kind {
 	return all
 }
 
-// Covers reports that a rule names a resource or its subresource, in some version.
+// KnowsAll reports whether each resource, group and kind that the rules of a policy name is one of types: then no
+// object of another kind is matched, but for what wildcards stand for.
+func KnowsAll(types *schema.Registry, m *policy.MatchResources) bool {
+	if m == nil {
+		return true
+	}
+	resources := types.Resources()
+	known := func(rule policy.Rule) bool {
+		return slices.ContainsFunc(resources, func(r *schema.Resource) bool { return CoversAny(rule, r) })
+	}
+	for _, rule := range m.ResourceRules {
+		one := rule
+		for _, name := range rule.Resources {
+			if one.Resources = []string{name}; !known(one) {
+				return false
+			}
+		}
+		one = rule
+		for _, name := range rule.APIGroups {
+			if one.APIGroups = []string{name}; !known(one) {
+				return false
+			}
+		}
+		one = rule
+		for _, name := range rule.Kinds {
+			if one.Kinds = []string{name}; !known(one) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// CoversAny reports whether a rule names a resource, or a subresource of it, in some version.
+func CoversAny(rule policy.Rule, r *schema.Resource) bool {
+	return Covers(rule, r, "") ||
+		slices.ContainsFunc(r.Subresources, func(s schema.Subresource) bool { return Covers(rule, r, s.Name) })
+}
+
+// Covers reports whether a rule names a resource or its subresource, in some version.
 func Covers(rule policy.Rule, r *schema.Resource, subresource string) bool {
 	has := func(list []string, s string) bool { return slices.Contains(list, "*") || slices.Contains(list, s) }
 	if !has(rule.APIGroups, r.Group) || !has(rule.APIVersions, r.Version) {

@@ -12,6 +12,7 @@ import (
 	celtypes "github.com/google/cel-go/common/types"
 
 	"github.com/celgate/celgate/internal/effects"
+	"github.com/celgate/celgate/internal/locals"
 	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/spell"
 )
@@ -45,28 +46,35 @@ type Problem struct {
 
 // A walk goes through the literals of a mutation beside the type of the object.
 type walk struct {
-	own     bool // the mutation is one of the dialect
-	patch   bool // values of a JSON patch: any literal is converted, null is a value
-	checked *ast.AST
-	names   *names
-	found   map[Problem]bool
-	seen    map[int64]bool // the Object literals that were judged at their places
-	dynamic bool           // some value has no type that is known
+	own          bool // the mutation is one of the dialect
+	patch        bool // values of a JSON patch: any literal is converted, null is a value
+	isMergePatch bool // values of a JSON merge patch: null takes away
+	checked      *ast.AST
+	names        *names // of the types of the object
+	itemNames    *names // of those of the value that a scope leads to; nil without one
+	found        map[Problem]bool
+	seen         map[int64]bool // the Object literals that were judged at their places
+	dynamic      bool           // some value has no type that is known
 }
 
 // A spot is where a value is written.
 type spot struct {
-	typ     *shape.Type
-	field   *shape.Field
-	path    string // such as spec.replicas
-	name    string // of the Object literal that belongs here
-	strict  bool   // the server looks at the names of literals here
-	loose   bool   // below a map or an untyped value, where the server does not look for atomic values
-	maybe   bool   // an optional value is unwrapped here
-	outside bool   // not known to become part of the result
-	summed  bool   // part of a sum of lists
-	named   bool   // the literal here gives the names of those in it
-	inside  string // of a list or map literal: how messages say so
+	typ      *shape.Type
+	field    *shape.Field
+	path     string      // such as spec.replicas
+	name     string      // of the Object literal that belongs here
+	strict   bool        // the server looks at the names of literals here
+	loose    bool        // below a map or an untyped value, where the server does not look for atomic values
+	maybe    bool        // an optional value is unwrapped here
+	outside  bool        // not known to become part of the result
+	summed   bool        // part of a sum of lists
+	named    bool        // the literal here gives the names of those in it
+	inside   string      // of a list or map literal: how messages say so
+	list     *shape.Type // of which the value is an item
+	whole    bool        // in objects.replace or objects.remove, where marks have no place
+	atomic   bool        // part of a value that merges as one
+	granular bool        // the whole of it is written, however it merges
+	root     bool        // the path begins at the object
 }
 
 func (w *walk) add(p Problem, at spot) {
@@ -142,14 +150,14 @@ func (w *walk) call(c ast.CallExpr, e ast.Expr, at spot) bool {
 		w.findUnwrapped(e, at)
 		w.value(c.Args()[0], at)
 		return true
-	case "objects.unset":
-		return true
-	case "objects.remove", "objects.replace":
-		if len(c.Args()) == 1 {
-			w.value(c.Args()[0], at)
-		}
+	case "objects.unset", "objects.remove", "objects.replace":
+		w.mark(c, e, at)
 		return true
 	case "dyn":
+		if w.isMergePatch {
+			w.value(withoutDyn(e), at)
+			return true
+		}
 		return w.own && at.path == "" // around a verdict
 	case "orValue":
 		if c.IsMemberFunction() && len(c.Args()) == 1 {
@@ -161,6 +169,15 @@ func (w *walk) call(c ast.CallExpr, e ast.Expr, at spot) bool {
 		}
 	}
 	return false
+}
+
+// withoutDyn is the value that dyn() is around, which maps of a merge patch have so that their members may be of
+// several types.
+func withoutDyn(e ast.Expr) ast.Expr {
+	for e.Kind() == ast.CallKind && e.AsCall().FunctionName() == "dyn" && len(e.AsCall().Args()) == 1 {
+		e = e.AsCall().Args()[0]
+	}
+	return e
 }
 
 // findUnwrapped finds an optional value where the server does not unwrap one.
@@ -214,23 +231,12 @@ func (w *walk) items(e ast.Expr, c ast.ComprehensionExpr, at spot) {
 }
 
 func (w *walk) item(e ast.Expr, list spot, optional bool) {
-	at := list
-	at.typ, at.field, at.maybe, at.named = list.typ.Elem, nil, optional, false
-	if e.Kind() == ast.CallKind && len(e.AsCall().Args()) == 1 {
-		switch effects.Function(e.AsCall()) {
-		case "objects.remove", "objects.replace":
-			e = e.AsCall().Args()[0]
-		}
-	}
-	if list.typ.Merge == shape.Keyed && e.Kind() == ast.StructKind && !w.patch {
-		has := func(key string) bool {
-			return slices.ContainsFunc(e.AsStruct().Fields(),
-				func(f ast.EntryExpr) bool { return f.AsStructField().Name() == key })
-		}
-		if !slices.ContainsFunc(list.typ.Keys, has) {
-			w.add(Problem{Class: MissingKey, ID: e.ID(), Suggestion: "set it, as in name: c.name",
-				Message: fmt.Sprintf("an item of %s without %s", list.path, strings.Join(list.typ.Keys, ", "))}, at)
-		}
+	at := list.part()
+	at.typ, at.field, at.list, at.maybe = list.typ.Elem, nil, list.typ, optional
+	if of := markedValue(e); list.typ.Merge == shape.Keyed && of.Kind() == ast.StructKind && !w.patch &&
+		!slices.ContainsFunc(list.typ.Keys, func(key string) bool { return hasMember(of, key) }) {
+		w.add(Problem{Class: MissingKey, ID: of.ID(), Suggestion: "set it, as in name: c.name",
+			Message: fmt.Sprintf("an item of %s without %s", list.path, strings.Join(list.typ.Keys, ", "))}, at)
 	}
 	at.inside = "among the items of " + list.path
 	w.value(e, at)
@@ -275,9 +281,14 @@ func (w *walk) mapping(e ast.Expr, at spot) {
 	}
 	for _, entry := range e.AsMap().Entries() {
 		pair := entry.AsMapEntry()
-		if name, ok := literal(pair.Key()).(string); ok {
+		name, ok := literal(pair.Key()).(string)
+		switch {
+		case ok:
 			w.member(pair.Key().ID(), name, pair.Value(), at, true, pair.IsOptional())
-		} else if at.typ.Kind == shape.Map {
+		case w.own && !isText(w.typeOf(pair.Key())):
+			w.add(Problem{Class: WrongType, ID: pair.Key().ID(), Message: fmt.Sprintf("expected a key of type 'string' "+
+				"but provided type is '%s'", typeText(w.typeOf(pair.Key())))}, at)
+		case at.typ.Kind == shape.Map:
 			w.member(pair.Key().ID(), effects.Item, pair.Value(), at, true, pair.IsOptional())
 		}
 	}
@@ -291,8 +302,13 @@ func literal(e ast.Expr) any {
 }
 
 func (w *walk) member(id int64, name string, value ast.Expr, at spot, inMap, optional bool) {
-	next := at
-	next.path, next.field, next.maybe, next.named = name, nil, optional, false
+	if w.isMergePatch {
+		if value = withoutDyn(value); value.Kind() == ast.LiteralKind && value.AsLiteral() == celtypes.NullValue {
+			return // which takes away what may not be there
+		}
+	}
+	next := at.part()
+	next.path, next.field, next.list, next.maybe = name, nil, nil, optional
 	if at.path != "" {
 		next.path = at.path + "." + name
 	}
@@ -341,9 +357,7 @@ func lastElement(path string) string { return path[strings.LastIndexByte(path, '
 
 // atomic reports a value of an atomic list, map or struct in an ApplyConfiguration, once for all that it holds.
 func (w *walk) atomic(e ast.Expr, at spot) spot {
-	composite := at.typ.Kind == shape.List || hasMembers(at.typ)
-	if w.patch || w.own || at.loose || !composite ||
-		at.typ.Merge != shape.Atomic && (at.field == nil || !at.field.Atomic) {
+	if w.patch || w.own || at.loose || !at.mergesAtomically() {
 		return at
 	}
 	w.add(Problem{Class: AtomicValue, ID: e.ID(), Suggestion: "use a JSON patch for it",
@@ -362,7 +376,7 @@ func (w *walk) isNull(e ast.Expr, at spot) bool {
 		w.add(Problem{Class: NullValue, ID: e.ID(), Suggestion: "write Object{}, which changes nothing",
 			Message: "the mutation is null, which the server refuses"}, at)
 	default:
-		w.add(Problem{Class: NullValue, ID: e.ID(), Suggestion: "use a JSON patch with op remove",
+		w.add(Problem{Class: NullValue, ID: e.ID(), Suggestion: w.toUnset(),
 			Message: at.path + ": null, which does not unset it"}, at)
 	}
 	return true
@@ -370,7 +384,7 @@ func (w *walk) isNull(e ast.Expr, at spot) bool {
 
 // judgeType judges a value by its type alone.
 func (w *walk) judgeType(e ast.Expr, at spot) {
-	if at.path == "" && !w.patch { // the type of the result is judged elsewhere
+	if at.path == "" && (!w.patch || w.isMergePatch) && !at.whole { // the type of the result is judged elsewhere
 		return
 	}
 	got := w.typeOf(e)
@@ -396,7 +410,10 @@ func (w *walk) judgeType(e ast.Expr, at spot) {
 // reportMistyped words a value of another type than that of its place as cel-go does.
 func (w *walk) reportMistyped(e ast.Expr, at spot, got *cel.Type, suggestion string, doubtful bool) {
 	of := "an item of '" + lastElement(at.path) + "'"
-	if at.field != nil || at.loose {
+	switch {
+	case at.path == "":
+		of = "the value"
+	case at.field != nil || at.loose:
 		of = "field '" + lastElement(at.path) + "'"
 	}
 	w.add(Problem{Class: WrongType, ID: e.ID(), Suggestion: suggestion, Doubtful: doubtful, Message: fmt.Sprintf(
@@ -408,18 +425,16 @@ func typeText(t *cel.Type) string { return stripNullMark(checker.FormatCELType(t
 
 // stripNullMark takes the mark of types that take null off a message.
 func stripNullMark(message string) string {
-	for {
-		before, after, ok := strings.Cut(message, "wrapper("+objectName)
-		if !ok {
-			before, after, ok = strings.Cut(message, "wrapper("+paramsName)
+	for _, root := range []string{objectName, paramsName, locals.ItemType} {
+		for {
+			before, after, ok := strings.Cut(message, "wrapper("+root)
 			if !ok {
-				return message
+				break
 			}
-			message = before + paramsName + strings.Replace(after, ")", "", 1)
-			continue
+			message = before + root + strings.Replace(after, ")", "", 1)
 		}
-		message = before + objectName + strings.Replace(after, ")", "", 1)
 	}
+	return message
 }
 
 // describe writes the type of a place.
@@ -472,18 +487,29 @@ func (w *walk) typeOf(e ast.Expr) *cel.Type {
 // others judges the Object literals that were not met at a place, by their names.
 func (w *walk) others(e ast.Expr) {
 	ast.PreOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() == ast.CallKind && effects.Function(e.AsCall()) == "objects.apply" {
+			w.judgeApply(e.AsCall())
+			return
+		}
 		if e.Kind() != ast.StructKind || w.seen[e.ID()] {
 			return
 		}
-		name := e.AsStruct().TypeName()
-		if name != objectName && !strings.HasPrefix(name, objectName+".") {
-			return
+		if at, ok := w.placeNamed(e.AsStruct().TypeName()); ok && at.typ != nil {
+			at.outside, at.loose = true, true
+			w.object(e, at)
 		}
-		path := strings.TrimPrefix(strings.TrimPrefix(name, objectName), ".")
-		at := spot{typ: w.names.find(name), path: path, name: name, outside: true, strict: true, loose: true}
-		if at.typ == nil {
-			return
-		}
-		w.object(e, at)
 	}))
+}
+
+// placeNamed is the place that a type name says; false if it is none of an Object or of an Item.
+func (w *walk) placeNamed(name string) (at spot, ok bool) {
+	root, path, _ := strings.Cut(name, ".")
+	all := w.names
+	switch {
+	case root == locals.ItemType && w.itemNames != nil:
+		all = w.itemNames
+	case root != objectName:
+		return spot{}, false
+	}
+	return spot{typ: all.find(name), path: path, name: name, strict: true}, true
 }

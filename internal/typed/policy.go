@@ -61,8 +61,7 @@ func (c *Checker) Policy(p *policy.Policy, kinds []Kind, params *shape.Type, mod
 		for _, f := range findings {
 			if text := f.text(); text != "" {
 				complaints[f.Field]++
-				all = append(all, Complaint{Expr: f.Expr, Kind: kind.GroupVersionKind, Detail: fmt.Sprintf(
-					"compilation failed for %s %s: %s", kind.GroupVersion(), kind.Kind, text)})
+				all = append(all, Complaint{Expr: f.Expr, Kind: kind.GroupVersionKind, Detail: kind.detail(text)})
 			}
 		}
 	}
@@ -90,7 +89,7 @@ func (c *Checker) Complaints(p *policy.Policy, kinds []Kind, params *shape.Type)
 			text := f.text()
 			if wrong[f.Field] = text != ""; text != "" && i == 0 {
 				refused = append(refused, Complaint{Expr: f.Expr, Kind: kind.GroupVersionKind, Refused: true,
-					Detail: fmt.Sprintf("compilation failed for %s %s: %s", kind.GroupVersion(), kind.Kind, text)})
+					Detail: kind.detail(text)})
 			}
 		}
 		refused = slices.DeleteFunc(refused, func(c Complaint) bool { return !wrong[c.Field] })
@@ -99,6 +98,11 @@ func (c *Checker) Complaints(p *policy.Policy, kinds []Kind, params *shape.Type)
 		}
 	}
 	return refused, nil
+}
+
+// detail words what is wrong with the types of an expression for a kind as the server words what does not compile.
+func (k Kind) detail(text string) string {
+	return fmt.Sprintf("compilation failed for %s %s: %s", k.GroupVersion(), k.Kind, text)
 }
 
 // text renders what is wrong with the types of an expression as cel-go renders what does not compile; empty for

@@ -8,6 +8,7 @@ import (
 	"github.com/google/cel-go/common/types"
 
 	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/internal/locals"
 	"github.com/celgate/celgate/internal/shape"
 )
 
@@ -111,8 +112,8 @@ func literalOf(name string) (string, bool) {
 type provider struct {
 	types.Provider // of all other types
 
-	object, params *names
-	variables      map[string]*cel.Type
+	object, params, items *names
+	variables             map[string]*cel.Type
 }
 
 func (p *provider) namesOf(name string) *names {
@@ -122,6 +123,8 @@ func (p *provider) namesOf(name string) *names {
 		return p.object
 	case paramsName:
 		return p.params
+	case locals.ItemType:
+		return p.items
 	}
 	return nil
 }

@@ -1,6 +1,8 @@
 package typed
 
 import (
+	"fmt"
+
 	"github.com/celgate/celgate/internal/scope"
 	"github.com/celgate/celgate/internal/shape"
 )
@@ -38,6 +40,34 @@ func Follow(t *shape.Type, steps scope.Steps) (at *shape.Type, known int) {
 	return at, len(steps)
 }
 
+// Astray says why a scope leads to no value in objects of some kinds, and what was probably meant instead; nothing
+// while it may lead to one, or where nothing is known of a kind.
+func Astray(kinds []Kind, s *scope.Scope) (problem, meant string) {
+	if len(kinds) == 0 || len(s.Paths) == 0 {
+		return "", ""
+	}
+	var wrong string // the member that the first kind does not have
+	for i, kind := range kinds {
+		if kind.Type == nil {
+			return "", ""
+		}
+		for _, steps := range s.Paths {
+			at, known := Follow(kind.Type, steps)
+			switch {
+			case known == len(steps):
+				return "", ""
+			case i > 0 || len(s.Paths) > 1:
+			case steps[known].Member != "":
+				wrong, meant = steps[known].Member, DidYouMean(steps[known].Member, Fields(at))
+			}
+		}
+	}
+	if wrong != "" && len(kinds) == 1 {
+		return fmt.Sprintf("%s is not a field in %s %s", wrong, kinds[0].GroupVersion(), kinds[0].Kind), meant
+	}
+	return "the path " + s.Text + " does not exist in any matched kind", meant
+}
+
 func member(t *shape.Type, name string) (*shape.Type, bool) {
 	switch t.Kind {
 	case shape.Struct:
@@ -51,14 +81,4 @@ func member(t *shape.Type, name string) (*shape.Type, bool) {
 		return nil, true
 	}
 	return nil, false
-}
-
-// scopedType returns the type of the values of a scope in objects of a type; nil if it is not known, or there are none.
-func scopedType(t *shape.Type, s *scope.Scope) *shape.Type {
-	for _, steps := range s.Paths {
-		if at, known := Follow(t, steps); known == len(steps) {
-			return at
-		}
-	}
-	return nil
 }

@@ -6,10 +6,12 @@
 package typed
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
 	celtypes "github.com/google/cel-go/common/types"
 
 	"github.com/celgate/celgate/internal/celenv"
@@ -49,6 +51,7 @@ type Finding struct {
 	Problems []Problem
 	Issues   []*cel.Error // of what is read, by the types; those that exist without types are left out
 	Tree     *cel.Ast     // as it was parsed; nil if it was not
+	Nowhere  string       // of a scope: why it leads to no value
 	// Dynamic is set where a value is written about whose type nothing is known.
 	Dynamic bool
 }
@@ -56,41 +59,109 @@ type Finding struct {
 // Kind finds the mistakes in the variables and mutations of a policy for objects of one type and params of another,
 // which may be nil. An expression that does not parse is left out.
 func (c *Checker) Kind(p *policy.Policy, object, params *shape.Type) ([]Finding, error) {
-	variables := map[string]*cel.Type{}
-	untyped, err := c.env(p, "", each{}, nil, nil, map[string]*cel.Type{})
-	if err != nil {
-		return nil, err
-	}
-	typed, err := c.env(p, "", each{}, object, params, variables)
+	u := &unit{Checker: c, policy: p, object: object, params: params, variables: map[string]*cel.Type{}}
+	everywhere, err := u.at("", each{}, nil)
 	if err != nil {
 		return nil, err
 	}
 	var all []Finding
-	var item each // of the mutation that comes next
+	of := mutated{index: -1}
 	for in := range p.Expressions() {
-		if in.Use != policy.UseVariable && in.Use != policy.UseForEach && !in.Use.Mutates() {
-			continue
-		}
-		if in.Use.Mutates() && in.Locals != "" {
-			found, err := c.item(p, in, item, object, params, variables)
-			if item = (each{}); err != nil {
-				return nil, err
-			}
+		switch {
+		case in.Use == policy.UseVariable:
+			found, output := everywhere.expression(in)
+			u.variables[in.Name] = output
 			all = append(all, found...)
 			continue
+		case !isOfMutation(in):
+			continue
+		case in.Index != of.index:
+			of = mutated{index: in.Index}
+			of.types, of.leads = u.scopedTypes(in.Index)
 		}
-		found, output := c.expression(p, in, object, untyped, typed)
-		switch in.Use {
-		case policy.UseVariable:
-			variables[in.Name] = output
-		case policy.UseForEach:
-			item = each{p.Mutations[in.Index].ForEach.Name, itemOf(output)}
-		}
-		if found != nil {
-			all = append(all, *found)
+		switch {
+		case !of.leads: // to values that it could be for
+		case in.Locals == "":
+			found, output := everywhere.expression(in)
+			all = append(all, found...)
+			if in.Use == policy.UseForEach {
+				of.item = each{p.Mutations[of.index].ForEach.Name, itemOf(output)}
+			}
+		default:
+			if of.seen == nil {
+				if of.seen, err = u.sights(&of); err != nil {
+					return nil, err
+				}
+			}
+			found, _ := of.seen[0].expression(in)
+			for _, s := range of.seen[1:] {
+				others, _ := s.expression(in)
+				found = intersect(found, others)
+			}
+			all = append(all, found...)
 		}
 	}
 	return all, nil
+}
+
+// A mutated is the mutation whose expressions are checked.
+type mutated struct {
+	index int
+	types []*shape.Type // of the values in its scope, none where not all are known
+	leads bool          // the scope leads to values
+	item  each
+	seen  []*sight // what its expressions see, for each type; nil until it is asked for
+}
+
+// sights returns what the expressions of a mutation see that name its locals, for each type of the values in its scope.
+func (u *unit) sights(of *mutated) ([]*sight, error) {
+	types := of.types
+	if len(types) == 0 {
+		types = []*shape.Type{nil}
+	}
+	var all []*sight
+	for _, t := range types {
+		s, err := u.at(u.policy.Mutations[of.index].Locals(), of.item, t)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// intersect are the mistakes that one expression has for two types of values.
+func intersect(these, those []Finding) []Finding {
+	if len(these) == 0 || len(those) == 0 {
+		return nil
+	}
+	a, b := these[0], those[0]
+	a.Dynamic = a.Dynamic || b.Dynamic
+	a.Problems = slices.DeleteFunc(slices.Clone(a.Problems),
+		func(p Problem) bool { return !slices.Contains(b.Problems, p) })
+	a.Issues = slices.DeleteFunc(slices.Clone(a.Issues), func(e *cel.Error) bool {
+		return !slices.ContainsFunc(b.Issues, func(o *cel.Error) bool { return o.ExprID == e.ExprID })
+	})
+	return []Finding{a}
+}
+
+// isOfMutation reports an expression of a mutation.
+func isOfMutation(in policy.Part) bool {
+	switch in.Use {
+	case policy.UseForEach, policy.UseCondition, policy.UseMutationCheck:
+		return true
+	case policy.UseMessageExpression:
+		return strings.HasPrefix(in.Field, "spec.mutations[")
+	}
+	return in.Use.Mutates()
+}
+
+// A unit is a policy that is checked for one kind.
+type unit struct {
+	*Checker
+	policy         *policy.Policy
+	object, params *shape.Type
+	variables      map[string]*cel.Type
 }
 
 // An each is the item that a mutation with forEach is made for; zero: there is none.
@@ -101,90 +172,120 @@ type each struct {
 
 // itemOf is the type of the items of a list, or of one that an optional holds.
 func itemOf(list *cel.Type) *cel.Type {
-	if of := list.Parameters(); len(of) == 1 && list.IsExactType(cel.OptionalType(of[0])) {
-		list = of[0]
-	}
+	list = contentOf(list)
 	if of := list.Parameters(); list.Kind() == celtypes.ListKind && len(of) == 1 {
 		return of[0]
 	}
 	return cel.DynType
 }
 
-// item checks the expression of a mutation with a scope, or with forEach, for objects of one type.
-func (c *Checker) item(p *policy.Policy, in policy.Part, item each, object, params *shape.Type,
-	variables map[string]*cel.Type) ([]Finding, error) {
-	at := object
-	if s := p.Mutations[in.Index].ParsedScope(); !s.IsZero() {
-		at = scopedType(object, s)
+// contentOf is the type of what an optional holds, another type itself.
+func contentOf(t *cel.Type) *cel.Type {
+	if of := t.Parameters(); len(of) == 1 && t.IsExactType(cel.OptionalType(of[0])) {
+		return of[0]
 	}
-	if at == nil {
-		return nil, nil // nothing is known of the values, or there are none
+	return t
+}
+
+// scopedTypes returns the types of the values in the scope of a mutation. Leads is false if it leads to none; there are
+// no types if one of them is not known.
+func (u *unit) scopedTypes(mutation int) (of []*shape.Type, leads bool) {
+	m := &u.policy.Mutations[mutation]
+	if m.Scope.IsZero() {
+		return nil, true
 	}
-	untyped, err := c.env(p, in.Locals, each{}, nil, nil, map[string]*cel.Type{})
+	known := true
+	for _, steps := range m.ParsedScope().Paths {
+		at, n := Follow(u.object, steps)
+		if n < len(steps) {
+			continue
+		}
+		leads, known = true, known && at != nil
+		if !slices.Contains(of, at) {
+			of = append(of, at)
+		}
+	}
+	if !known {
+		return nil, true
+	}
+	return of, leads
+}
+
+// A sight is what the expressions at one place of a policy see.
+type sight struct {
+	*unit
+	item           *shape.Type // that a scope leads to
+	untyped, typed *cel.Env
+}
+
+// at returns what expressions see that name some locals and an item of forEach, for values of a type in a scope.
+func (u *unit) at(names string, item each, of *shape.Type) (*sight, error) {
+	untyped, err := u.env(names, each{}, nil, nil)
 	if err != nil {
 		return nil, err
 	}
-	typed, err := c.env(p, in.Locals, item, object, params, variables)
-	if err != nil {
-		return nil, err
-	}
-	found, _ := c.expression(p, in, at, untyped, typed)
-	if found == nil {
-		return nil, nil
-	}
-	return []Finding{*found}, nil
+	typed, err := u.env(names, item, u.object, of)
+	return &sight{u, of, untyped, typed}, err
 }
 
 // env returns an environment with types; without them if there is no object type.
-func (c *Checker) env(p *policy.Policy, names string, item each, object, params *shape.Type,
-	variables map[string]*cel.Type) (*cel.Env, error) {
+func (u *unit) env(names string, item each, object, of *shape.Type) (*cel.Env, error) {
+	p := u.policy
 	vars := map[string]*cel.Type{"object": cel.DynType, "oldObject": cel.DynType}
-	if object != nil {
+	variables := u.variables
+	if object == nil {
+		variables = map[string]*cel.Type{}
+		for _, v := range p.Variables {
+			variables[v.Name] = cel.DynType
+		}
+	} else {
 		vars["object"], vars["oldObject"] = celType(object, objectName), celType(object, objectName)
 	}
 	if p.ParamKind != nil {
 		vars["params"] = cel.DynType
-		if params != nil {
-			vars["params"] = celType(params, paramsName)
+		if object != nil && u.params != nil {
+			vars["params"] = celType(u.params, paramsName)
 		}
 	}
+	left := locals.Names(names)
+	known := func(name string, t *cel.Type) {
+		vars[name] = t
+		left = slices.DeleteFunc(left, func(n string) bool { return n == name })
+	}
 	if item.name != "" {
-		vars[item.name] = item.typ
-		names = locals.Join(slices.DeleteFunc(locals.Names(names), func(n string) bool { return n == item.name })...)
+		known(item.name, item.typ)
 	}
 	own := p.Kind == policy.Admission
 	declared := celenv.Declared{Params: p.ParamKind != nil, Authorizer: true, Patch: true, Dialect: own, Extended: own,
-		Objects: own, Locals: names}
-	if object == nil {
-		for _, v := range p.Variables {
-			variables[v.Name] = cel.DynType
-		}
+		Objects: own, Locals: locals.Join(left...)}
+	if of != nil {
+		known(locals.Item, celType(of, locals.ItemType))
+		declared.Locals = locals.Join(left...)
 	}
 	vars[celenv.VariablesName] = cel.ObjectType(celenv.VariablesType)
-	return c.set.EnvWith(declared, func(others celtypes.Provider) celtypes.Provider {
+	return u.set.EnvWith(declared, func(others celtypes.Provider) celtypes.Provider {
 		all := &provider{Provider: others, variables: variables}
 		if object != nil {
-			all.object, all.params = c.namesOf(object), c.namesOf(params)
+			all.object, all.params, all.items = u.namesOf(object), u.namesOf(u.params), u.namesOf(of)
 		}
 		return all
 	}, vars)
 }
 
 // expression checks one expression. The second result is its type.
-func (c *Checker) expression(p *policy.Policy, in policy.Part, object *shape.Type, untyped,
-	typed *cel.Env) (*Finding, *cel.Type) {
-	parsed, issues := celenv.ParseOwn(untyped, compile.Declare(p, in.Use, in.Locals), in.Expr)
+func (s *sight) expression(in policy.Part) ([]Finding, *cel.Type) {
+	p := s.policy
+	parsed, issues := celenv.ParseOwn(s.untyped, compile.Declare(p, in.Use, in.Locals), in.Expr)
 	if len(issues.Errors()) > 0 {
 		return nil, cel.DynType
 	}
 	tree := parsed.NativeRep().Expr()
-	found := &Finding{Part: in, Tree: parsed}
-	w := &walk{patch: in.Use == policy.UseJSONPatch, own: p.Kind == policy.Admission, names: c.namesOf(object),
-		found: map[Problem]bool{},
-		seen:  map[int64]bool{}}
+	found := Finding{Part: in, Tree: parsed}
+	w := &walk{own: p.Kind == policy.Admission, names: s.namesOf(s.object), itemNames: s.namesOf(s.item),
+		found: map[Problem]bool{}, seen: map[int64]bool{}}
 	output := cel.DynType
-	if plainly, _ := celenv.Check(untyped, parsed); plainly != nil {
-		checked, issues := celenv.Check(typed, parsed)
+	if plainly, _ := celenv.Check(s.untyped, parsed); plainly != nil {
+		checked, issues := celenv.Check(s.typed, parsed)
 		for _, e := range issues.Errors() {
 			e.Message = stripNullMark(e.Message)
 			found.Issues = append(found.Issues, e)
@@ -196,26 +297,40 @@ func (c *Checker) expression(p *policy.Policy, in policy.Part, object *shape.Typ
 		}
 		w.checked = checked.NativeRep()
 	}
-	switch in.Use {
-	case policy.UseApplyConfiguration:
-		root := objectName
-		if !p.Mutations[in.Index].Scope.IsZero() {
-			root = locals.ItemType
-		}
-		w.value(tree, spot{typ: object, name: root, strict: true})
-		w.others(tree)
-	case policy.UseJSONPatch:
-		for _, write := range effects.PatchOperations(tree) {
-			w.operation(object, write)
-		}
-	default:
-		w.others(tree)
-	}
+	s.judge(w, in, tree, output)
 	for p := range w.found {
 		found.Problems = append(found.Problems, p)
 	}
 	found.Dynamic = w.dynamic
-	return found, output
+	return []Finding{found}, output
+}
+
+// judge judges what an expression makes: of a mutation with a scope the value there.
+func (s *sight) judge(w *walk, in policy.Part, tree ast.Expr, output *cel.Type) {
+	at := spot{typ: s.object, name: objectName, strict: true, root: true}
+	if in.Use.Mutates() && !s.policy.Mutations[in.Index].Scope.IsZero() {
+		at = spot{typ: s.item, name: locals.ItemType, strict: true, granular: true}
+	}
+	switch in.Use {
+	case policy.UseApplyConfiguration:
+		w.value(tree, at)
+	case policy.UseJSONMergePatch:
+		w.patch, w.isMergePatch, at.loose, at.named = true, true, true, true
+		w.value(tree, at)
+	case policy.UseJSONPatch:
+		w.patch = true
+		for _, write := range effects.PatchOperations(tree) {
+			if at.typ != nil {
+				w.operation(at.typ, write)
+			}
+		}
+	case policy.UseForEach:
+		if list := contentOf(output); list.Kind() != celtypes.ListKind && list.Kind() != celtypes.DynKind {
+			w.add(Problem{Class: WrongType, ID: tree.ID(), Message: fmt.Sprintf(
+				"expected a list but provided type is '%s'", typeText(list))}, spot{})
+		}
+	}
+	w.others(tree)
 }
 
 // operation judges the path and the value of one operation of a JSON patch.

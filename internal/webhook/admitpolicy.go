@@ -15,9 +15,9 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// admitPolicy applies to an object of celgate's own kinds the write-time rules that kube-apiserver applies to the kind
-// that it stands for, with the server's message, and asks whether its author may read its params. In the mutating phase
-// the object gets its seal.
+// admitPolicy applies kube-apiserver's write-time rules for policies and bindings to an object of celgate's own kinds,
+// with the server's messages, and checks whether its author may read its params. In the mutating phase the object gets
+// its seal.
 func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celgate.Decision, error) {
 	r := a.Request
 	allowed := &celgate.Decision{Allowed: true, Object: r.Object}
@@ -25,12 +25,20 @@ func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celg
 		return allowed, nil
 	}
 	if tree.Object(r.Object).Metadata()["deletionTimestamp"] != nil {
-		return allowed, nil // as the server, which lets finalizers go from what has become invalid
+		return allowed, nil // like the server, which lets finalizers be removed from invalid objects
 	}
-	o, err := policy.Read(policy.Native(r.Object), nil)
-	p, b := o.Policy, o.Binding
+	var written policy.Set
+	err := written.Add(policy.Native(r.Object), nil)
+	var p *policy.Policy
+	var b *policy.Binding
+	switch {
+	case len(written.Policies) > 0:
+		p = written.Policies[0]
+	case len(written.Bindings) > 0:
+		b = written.Bindings[0]
+	}
 	if a.Phase == Mutating {
-		if err != nil || o.Library != nil { // the validating phase says so
+		if p == nil && b == nil { // the validating phase reports it
 			return allowed, nil
 		}
 		return a.sealPolicy(ctx, engine, p, b)
@@ -42,8 +50,9 @@ func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celg
 	case err != nil:
 		return nil, refuseBody("the object is not a policy or binding that can be read", err)
 	}
-	if o.Library != nil {
-		return decideImports(allowed, o.Ref(), engine.LibraryErrors(o.Library)), nil
+	if len(written.Libraries) > 0 {
+		l := written.Libraries[0]
+		return decideImports(allowed, l.Ref(), engine.LibraryErrors(l)), nil
 	}
 	errs := engine.WriteErrors(a.resolveWritten(p, b))
 	if p != nil && len(p.Imports) > 0 {
@@ -68,37 +77,39 @@ func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celg
 	return &celgate.Decision{Status: p.Ref().Invalid(errs)}, nil
 }
 
-// decideImports is the decision about an object with errs. One that imports what is not there, or is not valid, is
-// stored with a warning: the objects of a release come in any order, and until all are there policies fail as they say.
+// decideImports returns the decision about an object with errs. A policy whose imports are missing or invalid is stored
+// with a warning: the objects of a release may come in any order, and the policy fails by its failurePolicy until all
+// of them exist.
 func decideImports(allowed *celgate.Decision, ref policy.Ref, errs field.ErrorList) *celgate.Decision {
 	d := *allowed
 	for _, err := range errs {
-		if !celgate.MissesImport(err) {
+		if !policy.MissesImport(err) {
 			return &celgate.Decision{Status: ref.Invalid(errs)}
 		}
-		d.Warnings = append(d.Warnings, celgate.Warning{Text: err.Error() + ": until that is mended, policies that need it fail as their failurePolicy says"})
+		d.Warnings = append(d.Warnings, celgate.Warning{Text: err.Error() +
+			": until this is fixed, requests that the importing policies match are errors, about which failurePolicy decides"})
 	}
 	return &d
 }
 
-// notJudgedStatus is the denial of an object of celgate's own kinds.
+// notJudgedStatus denies an object of celgate's own kinds that could not be checked.
 func notJudgedStatus(r *celgate.Request) *metav1.Status {
 	return &metav1.Status{
 		Status: metav1.StatusFailure, Reason: metav1.StatusReasonForbidden, Code: http.StatusForbidden,
-		Message: fmt.Sprintf("%s %q cannot be judged in time: it takes too long to check, or others do that are being "+
-			"checked; it is not stored unjudged", shorten(r.Resource.Resource), shorten(r.Name)),
+		Message: fmt.Sprintf("%s %q cannot be checked in time, and is not stored unchecked: the check takes too long, "+
+			"or waits for others", shorten(r.Resource.Resource), shorten(r.Name)),
 	}
 }
 
-// sealPolicy allows an object, with its seal if its author may read its params. The validating phase refuses an author
-// without the right.
+// sealPolicy allows an object, and adds its seal if its author may read its params. The validating phase refuses the
+// other authors.
 func (a *answer) sealPolicy(ctx context.Context, engine *celgate.Engine, p *policy.Policy,
 	b *policy.Binding) (*celgate.Decision, error) {
 	d := &celgate.Decision{Allowed: true, Object: a.Request.Object}
 	seal := a.seal()
 	if seal == nil && a.Handler.Seal != nil && !seal.Holds(d.Object, p, b) {
 		return nil, refuse(http.StatusServiceUnavailable,
-			"the key of the seal is not known yet, without which nothing with params would come into force")
+			"the key of the seal is not known yet, and without it a policy or binding with params cannot be put in force")
 	}
 	if seal == nil || seal.Holds(d.Object, p, b) || a.paramsForbidden(ctx, engine, p, b) != nil {
 		return d, nil
@@ -114,8 +125,8 @@ func (a *answer) seal() *Seal {
 	return a.Handler.Seal()
 }
 
-// paramsForbidden is why the author of a policy or binding may not use its params; nil if he may. A policy whose
-// paramKind stays is not asked about again, as on the server, if it is known that its author was.
+// paramsForbidden returns the reason why the author of a policy or binding may not use its params; nil if they may. As
+// on the server, an unchanged paramKind is not checked again, if it is known that its author was checked.
 func (a *answer) paramsForbidden(ctx context.Context, engine *celgate.Engine, p *policy.Policy,
 	b *policy.Binding) *field.Error {
 	if !a.AllowSecretParams && p != nil && SecretParams(p.ParamKind) {
@@ -147,10 +158,11 @@ func (a *answer) resolveWritten(p *policy.Policy, b *policy.Binding) compile.Wri
 	return w
 }
 
-// SecretsRefused is why a policy with Secrets as params is not stored and not in force.
-const SecretsRefused = "Secrets as params are shown to whoever may write a policy with them: celgate serve --allow-secret-params takes them"
+// SecretsRefused is the reason why a policy with Secrets as params is neither stored nor in force.
+const SecretsRefused = "every author of a policy can read the Secrets that are its params; " +
+	"celgate serve --allow-secret-params permits them"
 
-// SecretParams reports that the params of a policy are Secrets.
+// SecretParams reports whether the params of a policy are Secrets.
 func SecretParams(kind *policy.ParamKind) bool {
 	return kind != nil && *kind == policy.ParamKind{APIVersion: "v1", Kind: "Secret"}
 }

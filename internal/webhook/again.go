@@ -15,14 +15,14 @@ import (
 	"github.com/celgate/celgate/internal/tree"
 )
 
-// Again remembers, for as long as a request may take, what mutating policies made of its object. The API server calls a
-// webhook a second time when another one has changed the object since, and does not say so. A policy would then run
-// four times that the server itself runs twice. A request that comes again is told by its object, which still holds
-// what was made of it; the second run is taken back and made once more, on what the others left. The zero value
-// remembers nothing yet.
+// Again remembers, for the duration of a request, how mutating policies changed its object. The API server calls a
+// webhook a second time, without saying so, if another webhook has changed the object since. A policy would then run
+// four times where the server itself runs it twice. A repeated request is recognised by its object, which still holds
+// the earlier changes: the second of the two runs is undone and repeated on the result of the other webhooks. The zero
+// value is ready to use.
 //
-// What is not remembered runs from the start: a request whose second call goes to another replica, and one on which
-// nothing was changed.
+// Other repeated requests run from the start: those whose second call goes to another replica, and those that were not
+// changed.
 type Again struct {
 	mu    sync.Mutex
 	known map[string]*queue.Element // of *made
@@ -32,21 +32,21 @@ type Again struct {
 
 const (
 	againTime  = 30 * time.Second // the longest that the API server waits for a webhook
-	againBytes = 8 << 20          // of all together, as JSON
+	againBytes = 8 << 20          // of all objects together, as JSON
 	againEach  = 64 << 10
 )
 
-// made is what policies made of one object.
+// made is how policies changed one object.
 type made struct {
 	key    string
 	at     time.Time
 	size   int
 	engine *celgate.Engine
 	first  *celgate.Decision
-	undo   []jsonpatch.Operation // tests whether an object holds it, and takes back the second run
+	undo   []jsonpatch.Operation // tests whether an object holds the change, and undoes the second run
 }
 
-// requestKey is the same for all calls about a request. Others can have it, too.
+// requestKey is equal for all calls about a request. Other requests may have the same key.
 func requestKey(r *celgate.Request) string {
 	object, old := tree.Object(r.Object).Metadata(), tree.Object(r.OldObject).Metadata()
 	return strings.Join([]string{
@@ -56,7 +56,7 @@ func requestKey(r *celgate.Request) string {
 	}, "\n")
 }
 
-// mutate runs the mutating policies, or only what is left of their two runs.
+// mutate runs the mutating policies, or only the rest of their two runs.
 func (a *Again) mutate(ctx context.Context, engine *celgate.Engine, p *celgate.Prepared) (*celgate.Decision, error) {
 	if a == nil {
 		return engine.Mutate(ctx, p)
@@ -82,8 +82,8 @@ func (a *Again) mutate(ctx context.Context, engine *celgate.Engine, p *celgate.P
 	return d, err
 }
 
-// undo returns operations that fail for an object that does not hold what was made of before, and otherwise leave what
-// the first run made. Members that were added are tested one by one, because others may add some beside them.
+// undo returns operations that fail for an object without the earlier changes, and otherwise leave only those of the
+// first run. Added members are tested one by one, because other webhooks may add more beside them.
 func undo(before, first, second map[string]any) []jsonpatch.Operation {
 	var operations []jsonpatch.Operation
 	test := func(path string, value any) {
@@ -115,7 +115,7 @@ func undo(before, first, second map[string]any) []jsonpatch.Operation {
 	return operations
 }
 
-// value is the value as a tree.
+// value returns the value as a tree.
 func (o operation) value() any {
 	if text, ok := o.Value.(json.RawMessage); ok && string(text) == string(null) {
 		return nil
@@ -123,7 +123,7 @@ func (o operation) value() any {
 	return o.Value
 }
 
-// detach copies a tree: the texts of a request are parts of its body, which is not to be kept.
+// detach copies a tree: its strings are parts of the body of the request, which should be freed.
 func detach(value any) any {
 	switch value := value.(type) {
 	case string:

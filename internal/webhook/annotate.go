@@ -16,13 +16,13 @@ import (
 // keys of an engine, "policy/key", are written "policy_key".
 const (
 	changesKey    = "mutated_by"
-	longestKey    = 63 // of the part after the slash in a qualified name
+	longestKey    = 63 // of the part behind the slash in a qualified name
 	longestHashed = longestKey - 9
 )
 
 var notInKey = regexp.MustCompile(`[^-A-Za-z0-9_.]`)
 
-// annotationKey makes a key of an engine one that the server takes.
+// annotationKey turns a key of an engine into one that the server accepts.
 func annotationKey(key string) string {
 	key = strings.TrimPrefix(key, "validation.policy.admission.k8s.io/")
 	safe := strings.Trim(notInKey.ReplaceAllString(key, "_"), "-_.")
@@ -33,8 +33,8 @@ func annotationKey(key string) string {
 	return safe[:min(len(safe), longestHashed)] + "_" + hex.EncodeToString(sum[:4])
 }
 
-// annotations are those of the decision, and one that says which mutations of which policy and binding changed what: a
-// JSON list, because the patch that the server audits does not tell.
+// annotations returns those of the decision, and one that lists the mutations and their changes by policy and binding,
+// as a JSON list: the server's audit log only has the whole patch.
 func annotations(d *celgate.Decision) map[string]string {
 	if len(d.AuditAnnotations) == 0 && len(d.Changes) == 0 {
 		return nil
@@ -51,18 +51,18 @@ func annotations(d *celgate.Decision) map[string]string {
 	return out
 }
 
-// A change is one element of the annotation about changes.
+// A change is one element of the annotation that lists changes.
 type change struct {
 	Policy    string   `json:"policy"`
 	Binding   string   `json:"binding"`
 	Param     string   `json:"param,omitempty"`
-	Mutations []int    `json:"mutations"` // their places in spec.mutations, from 0
+	Mutations []int    `json:"mutations"` // indices in spec.mutations
 	Names     []string `json:"names,omitempty"`
 	Second    bool     `json:"reinvoked,omitempty"`
 	Paths     []string `json:"paths"`
 }
 
-// maxPaths bounds the annotation: a policy that rewrites a whole object is named with its first changes.
+// maxPaths bounds the annotation: of a policy that rewrites a whole object only the first changes are listed.
 const maxPaths = 20
 
 func changes(all []celgate.Change) []change {

@@ -20,60 +20,60 @@ import (
 	"github.com/celgate/celgate/internal/patch/jsonpatch"
 )
 
-// A Beside asks another webhook what a Handler is asked, and compares the answers. What the other one says is never an
-// answer: it is counted and logged. It is asked after the Handler has answered, and has no part in how long that takes.
+// A Beside sends the reviews of a Handler to another webhook, too, and compares the answers. The other webhook's
+// answers are only counted and logged. It is called after the Handler has answered, and does not delay the answer.
 type Beside struct {
-	URLs   map[Phase]string // whom to ask in which phase
-	Client *http.Client     // nil: the default, which follows no redirects
+	URLs   map[Phase]string // the address for each phase
+	Client *http.Client     // nil: the default, which does not follow redirects
 
-	// Observe is told every comparison; nil: nobody.
+	// Observe receives every comparison; may be nil.
 	Observe func(Contrast)
 
-	// Log gets a line for each disagreement and for each answer that did not come; nil: none.
+	// Log receives a line for each disagreement and for each missing answer; may be nil.
 	Log *slog.Logger
 
 	asking  sync.WaitGroup
-	waiting atomic.Int64 // reviews that are asked about
-	held    atomic.Int64 // bytes of them
+	waiting atomic.Int64 // queued reviews
+	held    atomic.Int64 // their bytes
 }
 
-// A Contrast is how the answer of another webhook compares with ours.
+// A Contrast is the comparison of another webhook's answer with celgate's.
 type Contrast struct {
 	Phase   Phase
 	Result  Agreement
 	Request *celgate.Request
-	Ours    string // what a denial says, and what else differs; empty: nothing
+	Ours    string // the denial, and the other differences; empty: none
 	Theirs  string
 }
 
-// An Agreement is how two answers compare.
+// An Agreement is the result of a comparison.
 type Agreement string
 
-// The agreements.
+// Agreements, in the order of precedence.
 const (
 	Same          Agreement = "same"
-	OursDenies    Agreement = "ours_denies"   // and theirs does not
-	TheirsDenies  Agreement = "theirs_denies" // and ours does not
-	OtherMessage  Agreement = "message"       // both deny, and say something else
-	OtherObject   Agreement = "object"        // both allow, and make something else of the object
-	OtherWarnings Agreement = "warnings"      // both allow, and warn of something else
-	NoAnswer      Agreement = "no_answer"     // of theirs
-	Unasked       Agreement = "unasked"       // too many reviews were waiting
+	OursDenies    Agreement = "ours_denies"   // only celgate denies
+	TheirsDenies  Agreement = "theirs_denies" // only the other webhook denies
+	OtherMessage  Agreement = "message"       // both deny, with different messages
+	OtherObject   Agreement = "object"        // both allow, with different objects
+	OtherWarnings Agreement = "warnings"      // both allow, with different warnings
+	NoAnswer      Agreement = "no_answer"     // the other webhook did not answer
+	Unasked       Agreement = "unasked"       // too many reviews were queued
 )
 
-// Agreements are all of them.
+// Agreements returns all values.
 func Agreements() []Agreement {
 	return []Agreement{Same, OursDenies, TheirsDenies, OtherMessage, OtherObject, OtherWarnings, NoAnswer, Unasked}
 }
 
-// What waits to be asked is bounded, in number and in bytes.
+// Bounds of queued reviews, in number and bytes.
 const (
 	maxBeside      = 64
 	maxBesideBytes = 16 << 20
 	besideTimeout  = 10 * time.Second
 )
 
-// ask sends a review to the other webhook and compares its answer with ours. It returns at once.
+// ask sends a review to the other webhook and compares its answer with celgate's. It returns at once.
 func (b *Beside) ask(phase Phase, text string, r *celgate.Request, d *celgate.Decision) {
 	if b == nil || b.URLs[phase] == "" {
 		return
@@ -90,7 +90,7 @@ func (b *Beside) ask(phase Phase, text string, r *celgate.Request, d *celgate.De
 		defer b.held.Add(-n)
 		c := Contrast{Phase: phase, Result: NoAnswer, Request: r}
 		defer func() {
-			if v := recover(); v != nil { // an answer that breaks something must not end the program
+			if v := recover(); v != nil { // a malformed answer must not end the program
 				c.Result, c.Theirs = NoAnswer, fmt.Sprint("internal error: ", v)
 			}
 			b.tell(c)
@@ -108,14 +108,14 @@ func (b *Beside) ask(phase Phase, text string, r *celgate.Request, d *celgate.De
 	})
 }
 
-// Wait returns when no review is being asked about.
+// Wait returns when the queue is empty.
 func (b *Beside) Wait() {
 	if b != nil {
 		b.asking.Wait()
 	}
 }
 
-// post sends a review as it came and reads the answer.
+// post sends an unchanged review and reads the answer.
 func (b *Beside) post(url, text string) (*response, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), besideTimeout)
 	defer cancel()
@@ -150,12 +150,12 @@ func (b *Beside) post(url, text string) (*response, error) {
 		return nil, err
 	}
 	if out.Response == nil {
-		return nil, errors.New("the answer has no response")
+		return nil, errors.New("the answer does not have a response")
 	}
 	return out.Response, nil
 }
 
-// compare says how the answers differ: first in whether they deny.
+// compare computes the difference of two answers; a denial by one side comes first.
 func (c *Contrast) compare(phase Phase, d *celgate.Decision, theirs *response) {
 	ours, said := "", ""
 	if d.Status != nil {
@@ -200,7 +200,7 @@ func (c *Contrast) compare(phase Phase, d *celgate.Decision, theirs *response) {
 	c.Result = Same
 }
 
-// applyResponse is the object after the patch of an answer.
+// applyResponse returns the object after the patch of an answer.
 func applyResponse(object map[string]any, r *response) (map[string]any, error) {
 	if len(r.Patch) == 0 {
 		return object, nil
@@ -225,7 +225,7 @@ func applyResponse(object map[string]any, r *response) (map[string]any, error) {
 			if err := kjson.UnmarshalCaseSensitivePreserveInts(*g.Value, &ops[i].Value); err != nil {
 				return nil, err
 			}
-		} else if g.Op == "add" || g.Op == "replace" { // a null, which a pointer does not tell from none
+		} else if g.Op == "add" || g.Op == "replace" { // a null, which a nil pointer cannot express
 			ops[i].HasValue = true
 		}
 	}
@@ -238,12 +238,12 @@ func applyResponse(object map[string]any, r *response) (map[string]any, error) {
 	}
 	tree, ok := after.(map[string]any)
 	if !ok {
-		return nil, errors.New("it leaves no object")
+		return nil, errors.New("the patch does not leave an object")
 	}
 	return tree, nil
 }
 
-// pathsOf names the places of operations, and no values: who reads logs need not have the right to read those.
+// pathsOf lists the paths of operations without values, because readers of logs may not be permitted to read these.
 func pathsOf(operations []operation) string {
 	const most = 5
 	var b bytes.Buffer

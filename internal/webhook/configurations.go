@@ -12,37 +12,36 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// A Target says how the API server reaches the handler.
+// A Target is the address of the handler for the API server.
 type Target struct {
 	Name      string // of both configurations; empty is "celgate"
 	URL       string // https://host:port, or
 	Service   string // a Service, with its namespace and port
-	Namespace string // celgate's own, which is never asked about; empty: none
+	Namespace string // celgate's own, which is exempt; empty: none
 	Port      int64  // of the Service; 0 is 443
 	CABundle  []byte // PEM; empty: the server's own trust
-	Shadow    bool   // no request fails because celgate cannot be asked
+	Shadow    bool   // requests do not fail if celgate is not available
 	Leases    string // namespace of celgate's own Leases, if that is not Namespace
 }
 
-// The timeout of each webhook: policies take milliseconds, and a request is not to wait for long for a server that is
-// gone.
+// timeoutSeconds is the timeout of each webhook: policies take milliseconds, and a request should not wait long for a
+// dead server.
 const timeoutSeconds = 10
 
 // Configurations returns the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration that make the API
-// server ask about what the policies of a set match: the rules of the policies that have bindings. Policies of
-// failurePolicy Fail are asked for below /fail, the others below /ignore, so that each webhook has the failurePolicy of
-// its policies, and each policy runs once; see [Split].
+// server call the webhook for the requests that the policies of a set match: the rules of the policies that have
+// bindings. Policies of failurePolicy Fail are served below /fail, the others below /ignore, so that each webhook has
+// the failurePolicy of its policies, and each policy runs once; see [Split].
 //
-// The rules hold for all bindings, as matchPolicy Equivalent if any policy asks for that. The selectors of policies are
-// taken over where all of a webhook share them. Both also ask about celgate's own kinds: with failurePolicy Fail about
-// those with params, whose author must be allowed to read them (see [Seal]), otherwise with Ignore and for validation
-// alone.
+// The rules cover all bindings, with matchPolicy Equivalent if any policy has it. A selector that all policies of a
+// webhook share is included. Both configurations also cover celgate's own kinds: with failurePolicy Fail those with
+// params, whose author must be permitted to read them (see [Seal]), the others with Ignore and for validation only.
 func Configurations(set *policy.Set, t Target) (mutating, validating map[string]any) {
 	return t.configuration(set, Mutating), t.configuration(set, Validating)
 }
 
-// Split returns the policies of one failurePolicy, and others of the set beside them, with the bindings of the set. A
-// binding of several policies is about those of them that are there.
+// Split returns the policies of one failurePolicy and those of beside, with the bindings of the set. A binding of
+// several policies keeps those of them that remain.
 func Split(set *policy.Set, fp policy.FailurePolicy, beside ...*policy.Policy) *policy.Set {
 	split := &policy.Set{Libraries: set.Libraries}
 	elsewhere := map[policy.Ref]bool{}
@@ -65,7 +64,7 @@ func Split(set *policy.Set, fp policy.FailurePolicy, beside ...*policy.Policy) *
 	return split
 }
 
-// admission is the phase of a policy that runs in the phase of the webhooks.
+// admission returns the phase of admission in which the webhooks of a phase run.
 func (ph Phase) admission() policy.Phase {
 	if ph == Mutating {
 		return policy.PhaseMutation
@@ -96,7 +95,7 @@ func (t Target) configuration(set *policy.Set, phase Phase) map[string]any {
 			"expression": "!(" + paramsInForce + ")"}}
 		webhooks = append(webhooks, others)
 	} else {
-		withParams["reinvocationPolicy"] = "IfNeeded" // what another webhook makes of the params is sealed, too
+		withParams["reinvocationPolicy"] = "IfNeeded" // changes of the params by another webhook are sealed, too
 	}
 	return map[string]any{
 		"apiVersion": "admissionregistration.k8s.io/v1",
@@ -106,9 +105,9 @@ func (t Target) configuration(set *policy.Set, phase Phase) map[string]any {
 	}
 }
 
-// paramsInForce holds for an object of celgate's own kinds that may make celgate read params: such are not stored
-// unless celgate was asked about their author. What is disabled can be stored always, so that a policy can be taken out
-// of force while celgate is away.
+// paramsInForce holds for an object of celgate's own kinds that may make celgate read params: such an object is stored
+// only if celgate has checked its author. A disabled object can always be stored, so that a policy can be taken out of
+// force while celgate is not available.
 const paramsInForce = `has(object.spec) && (has(object.spec.paramKind) || has(object.spec.paramRef) || ` +
 	`request.resource.resource == "namespacedadmissionpolicybindings") && ` +
 	`!has(object.metadata.deletionTimestamp) && !(has(object.metadata.annotations) && ` +
@@ -126,7 +125,7 @@ func (t Target) ownWebhook(name string, phase Phase, fp policy.FailurePolicy) ma
 func boundPolicies(set *policy.Set, phase Phase, fp policy.FailurePolicy) []*policy.Policy {
 	var policies []*policy.Policy
 	for _, p := range set.Policies {
-		if p.ActsIn(phase.admission()) && p.FailurePolicy == fp && p.MatchConstraints != nil &&
+		if p = set.Complete(p); p.ActsIn(phase.admission()) && p.FailurePolicy == fp && p.MatchConstraints != nil &&
 			set.Binds(p.Ref()) {
 			policies = append(policies, p)
 		}
@@ -170,7 +169,7 @@ func (t Target) webhook(policies []*policy.Policy, phase Phase, fp policy.Failur
 	w["namespaceSelector"] = toTree(namespaces)
 	if s := commonSelector(policies, func(m *policy.MatchResources) *metav1.LabelSelector {
 		return m.ObjectSelector
-	}); s != nil && !slices.ContainsFunc(policies, (*policy.Policy).JudgesTemplates) { // it is for labels of templates
+	}); s != nil && !slices.ContainsFunc(policies, (*policy.Policy).JudgesTemplates) { // concerns labels of templates
 		w["objectSelector"] = toTree(s)
 	}
 	return w
@@ -204,7 +203,7 @@ func (t Target) entry(name, path string, fp policy.FailurePolicy, rules []any) m
 	}
 }
 
-// commonSelector returns the selector that all policies have, nil if they differ or it selects everything.
+// commonSelector returns the selector that all policies share; nil if they differ or it selects everything.
 func commonSelector(
 	policies []*policy.Policy, of func(*policy.MatchResources) *metav1.LabelSelector,
 ) *metav1.LabelSelector {
@@ -220,8 +219,8 @@ func commonSelector(
 	return first
 }
 
-// union returns the rules of policies without resource names, each once and without those that another one covers, in
-// the order of their text. Nothing is mutated when it is deleted.
+// union returns the rules of policies without resource names, each once and without rules that another one covers,
+// ordered by their text. It leaves out DELETE in the mutating phase.
 func union(policies []*policy.Policy, phase Phase) []policy.Rule {
 	distinct := map[string]policy.Rule{}
 	for _, p := range policies {
@@ -257,9 +256,9 @@ func union(policies []*policy.Policy, phase Phase) []policy.Rule {
 	return rules
 }
 
-// rulesOf are the rules of the requests of a phase that a policy is for.
+// rulesOf returns the rules of a policy for the requests of a phase.
 func rulesOf(p *policy.Policy, phase Phase) []policy.Rule {
-	if phase == Mutating { // no mutation is for templates
+	if phase == Mutating { // mutations do not apply to templates
 		return p.MatchConstraints.ResourceRules
 	}
 	return p.Rules()
@@ -277,8 +276,8 @@ func ruleText(r policy.Rule) string {
 	return string(text)
 }
 
-// covers reports that wide matches whatever narrow does. Two different rules never cover each other both ways, but
-// for those whose lists say the same in other words ("*" and also "pods"), of which the shorter one covers.
+// covers reports whether wide matches everything that narrow matches. Two different rules never cover each other,
+// except for equal lists in different words ("*" and also "pods"), of which the shorter one covers.
 func covers(wide, narrow policy.Rule) bool {
 	if !(coversAll(wide.Operations, narrow.Operations, coversName) &&
 		coversAll(wide.APIGroups, narrow.APIGroups, coversName) &&
@@ -304,7 +303,7 @@ func coversAll(wide, narrow []string, one func(wide, narrow string) bool) bool {
 
 func coversName(wide, narrow string) bool { return wide == "*" || wide == narrow }
 
-// resource compares "resource/subresource": "*" is every resource, "*/*" every subresource too.
+// resource compares "resource/subresource": "*" is every resource, "*/*" also every subresource.
 func resource(wide, narrow string) bool {
 	if wide == narrow || wide == "*/*" {
 		return true
@@ -314,8 +313,8 @@ func resource(wide, narrow string) bool {
 	return (wideName == "*" || wideName == name) && (wideSub == sub || wideSub == "*" && sub != "")
 }
 
-// conditions keep policies from what would take away the means to change them: reviews of authentication and
-// authorization, celgate's own kinds and their definitions, and the leases of its replicas.
+// conditions exempt objects that are needed to change policies: reviews of authentication and authorization, celgate's
+// own kinds and their definitions, and the leases of its replicas.
 func (t Target) conditions(rules []policy.Rule) []any {
 	reach := func(groups ...string) bool {
 		return slices.ContainsFunc(rules, func(r policy.Rule) bool {
@@ -358,13 +357,13 @@ func list(texts []string) []any {
 	return out
 }
 
-// toTree makes a JSON tree of a value without numbers.
+// toTree converts a value without numbers to a JSON tree.
 func toTree(v any) any {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return nil
 	}
 	var out any
-	_ = json.Unmarshal(text, &out) // what was just written can be read
+	_ = json.Unmarshal(text, &out) // own JSON is always valid
 	return out
 }

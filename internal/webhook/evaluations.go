@@ -10,50 +10,50 @@ import (
 	"sync/atomic"
 )
 
-// Evaluations bounds what runs at once: some evaluations for each processor, because more would only make each other
-// late. Further requests wait, until their deadline, and nothing is made of their bodies before.
+// Evaluations bounds concurrent evaluations: a few for each processor, because more would only delay each other.
+// Further requests wait until their deadline, and their bodies are not decoded before.
 //
-// A request is answered at its deadline even if its evaluation has not ended. Such an abandoned evaluation looks at the
-// deadline every hundred steps of a loop and before it asks a cluster, so that it ends soon, but not at once. As long
-// as all that may run are abandoned, or too large ones, further requests are refused at once with status 503, and the
-// failurePolicy of the webhook decides about them as about a server that does not answer in time: what it would become.
+// A request is answered at its deadline even if its evaluation has not ended. Such an abandoned evaluation checks the
+// deadline every hundred steps of a loop and before it calls a cluster, so that it ends soon, but not at once. While
+// abandoned evaluations hold all places, or too many bytes, further requests are refused at once with status 503; the
+// failurePolicy of the webhook then decides, as it would after a timeout.
 //
-// Handlers that share one share the bound. Objects of celgate's own kinds have a bound of their own, so that the policy
-// that is to blame can be taken back.
+// Handlers that share an Evaluations share the bound. Objects of celgate's own kinds have a bound of their own, so that
+// a policy that blocks the others can be removed.
 type Evaluations struct {
 	reviews, own *lane
 
 	abandonedTotal, refusedTotal atomic.Int64
 }
 
-// A lane is what runs at once of one sort.
+// A lane is the evaluations under one bound.
 type lane struct {
 	most, mostAway int64
 
 	mu                        sync.Mutex
 	free                      int64           // places
-	waiting                   []chan struct{} // requests that want one; closed when they have it
-	returning                 []chan struct{} // evaluations that want one again, which get the next
+	waiting                   []chan struct{} // requests that wait for a place; closed when they have it
+	returning                 []chan struct{} // evaluations that wait to continue, which come first
 	running                   int64
-	away, awayBytes           int64 // of those, the ones that have given their place to others
-	abandoned, abandonedBytes int64 // of those that run, in a place or away
-	stuck                     int64 // abandoned ones that are in a place
+	away, awayBytes           int64 // of the running ones, those that have given up their place for a while
+	abandoned, abandonedBytes int64 // of the running ones, with or without a place
+	stuck                     int64 // abandoned ones with a place
 }
 
 const (
 	perProcessor      = 2
 	leastRunning      = 4
-	mostRunning       = 32      // each with what is made of its body
-	ownRunning        = 2       // what is checked of celgate's own kinds
+	mostRunning       = 32      // each with its decoded body
+	ownRunning        = 2       // checks of objects of celgate's own kinds
 	maxAbandonedBytes = 4 << 20 // of the bodies of their requests
 	maxAwayBytes      = 4 << 20 // likewise
 	reviewsAway       = 64
 	ownAway           = 8
 )
 
-// NewEvaluations returns a bound for a server of the memory that a Pod of celgate has: two that run for each
-// processor, at least four and at most 32. All may be abandoned, but not with more than 4 MiB of bodies. Two more check
-// objects of celgate's own kinds.
+// NewEvaluations returns a bound for a server with the memory of celgate's Pods: two running evaluations for each
+// processor, at least four and at most 32. All of them may be abandoned, with at most 4 MiB of bodies in total. Two
+// more check objects of celgate's own kinds.
 func NewEvaluations() *Evaluations {
 	return &Evaluations{
 		reviews: newLane(min(max(leastRunning, perProcessor*int64(runtime.GOMAXPROCS(0))), mostRunning), reviewsAway),
@@ -65,10 +65,10 @@ func newLane(most, mostAway int64) *lane {
 	return &lane{most: most, mostAway: mostAway, free: most}
 }
 
-// Counts say what goes on.
+// Counts are the numbers of evaluations.
 type Counts struct {
-	Running, Away, Abandoned     int64 // now; running ones may be away, abandoned, or both
-	AbandonedTotal, RefusedTotal int64 // ever
+	Running, Away, Abandoned     int64 // now; running ones may also be away or abandoned
+	AbandonedTotal, RefusedTotal int64 // since the start
 }
 
 // Counts returns the counts.
@@ -84,21 +84,21 @@ func (e *Evaluations) Counts() Counts {
 
 var errTooMany = errors.New("too many evaluations")
 
-// A place is where a request is read and decided about. The body of the request counts as some bytes.
+// A place is a slot in which a request is decoded and decided. The body of the request counts as a number of bytes.
 type place struct {
 	of    *Evaluations
 	lane  *lane
 	bytes int64
 
-	// Guarded by the lane.
+	// mu of the lane guards these.
 	away, abandoned, ended bool
 }
 
-// begin waits for a place, not for one that abandoned evaluations hold.
+// begin waits for a place. It fails at once if abandoned evaluations block the lane.
 func (e *Evaluations) begin(ctx context.Context, l *lane, bytes int64) (*place, error) {
 	if l.isBlocked() {
 		e.refusedTotal.Add(1)
-		return nil, refuse(http.StatusServiceUnavailable, "%w go on past their deadline", errTooMany)
+		return nil, refuse(http.StatusServiceUnavailable, "%w run past their deadline", errTooMany)
 	}
 	if !l.acquire(ctx) {
 		e.refusedTotal.Add(1)
@@ -114,17 +114,17 @@ func (e *Evaluations) begin(ctx context.Context, l *lane, bytes int64) (*place, 
 	return &place{of: e, lane: l, bytes: bytes}, nil
 }
 
-// isBlocked reports that abandoned evaluations hold all places, or too many bytes.
+// isBlocked reports whether abandoned evaluations hold all places, or too many bytes.
 func (l *lane) isBlocked() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.stuck >= l.most || l.abandonedBytes >= maxAbandonedBytes
 }
 
-// acquire waits for a place of a request, no longer than longestWait. It reports false if there was none in time.
+// acquire waits for a place, at most for longestWait. It returns false if it did not get one.
 func (l *lane) acquire(ctx context.Context) bool {
 	l.mu.Lock()
-	if l.free > 0 { // then nobody waits
+	if l.free > 0 { // otherwise others wait
 		l.free--
 		l.mu.Unlock()
 		return true
@@ -143,13 +143,13 @@ func (l *lane) acquire(ctx context.Context) bool {
 	defer l.mu.Unlock()
 	if i := slices.Index(l.waiting, mine); i >= 0 {
 		l.waiting = slices.Delete(l.waiting, i, i+1)
-	} else { // it came at the same moment
+	} else { // the place came at the same moment
 		l.release()
 	}
 	return false
 }
 
-// release makes a place another's. The caller holds mu.
+// release passes a place on. The caller holds mu.
 func (l *lane) release() {
 	for _, queue := range []*[]chan struct{}{&l.returning, &l.waiting} {
 		if len(*queue) > 0 {
@@ -161,7 +161,7 @@ func (l *lane) release() {
 	l.free++
 }
 
-// end gives the place back for good. It reports false if the request was answered before.
+// end releases the place. It returns false if the request was answered before.
 func (p *place) end() bool {
 	l := p.lane
 	l.mu.Lock()
@@ -175,7 +175,7 @@ func (p *place) end() bool {
 	return !p.abandoned
 }
 
-// abandon notes that the request is answered without the evaluation. It reports false if that has ended.
+// abandon records that the request was answered without the evaluation. It returns false if the evaluation has ended.
 func (p *place) abandon() bool {
 	l := p.lane
 	l.mu.Lock()
@@ -192,7 +192,7 @@ func (p *place) abandon() bool {
 	return true
 }
 
-// Leave gives the place to others, unless too many have done so.
+// Leave lends the place to others, unless too many evaluations have done so.
 func (p *place) Leave() bool {
 	l := p.lane
 	l.mu.Lock()
@@ -209,7 +209,7 @@ func (p *place) Leave() bool {
 	return true
 }
 
-// Return waits for a place again, also past the deadline: what the evaluation does then takes a processor, too.
+// Return waits for a place again, even past the deadline: the rest of the evaluation needs a processor, too.
 func (p *place) Return() {
 	l := p.lane
 	l.mu.Lock()

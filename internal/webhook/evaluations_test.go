@@ -175,7 +175,7 @@ func TestPolicyInTime(t *testing.T) {
 		`"spec":{"policyName":"p","paramRef":{"name":"x","parameterNotFoundAction":"Deny"},"validationActions":["Deny"]}}`
 	denied := func(longest time.Duration) {
 		text, took := ask("CREATE", policy.OwnGroup, resource, `"object":`+binding)
-		if !strings.Contains(text, `"allowed":false`) || !strings.Contains(text, "cannot be judged in time") ||
+		if !strings.Contains(text, `"allowed":false`) || !strings.Contains(text, "cannot be checked in time") ||
 			took > longest {
 			t.Errorf("after %v: %s", took, text)
 		}

@@ -2,11 +2,11 @@
 //
 // A [Handler] is a plain http.Handler for any mux: POST /mutate and POST /validate take an AdmissionReview of
 // admission.k8s.io/v1 and answer it (review.go), with a minimal JSON Patch (patch.go) and audit annotations
-// (annotate.go). [Configurations] computes the webhook configurations that make the server ask about what policies
-// match, and no more (configurations.go).
+// (annotate.go). [Configurations] computes the webhook configurations that make the server call it for exactly the
+// requests that policies match (configurations.go).
 //
-// A denial is an answer. Anything else is an HTTP error, which the failurePolicy of the webhook handles: 503
-// without an engine, 504 past the deadline, 500 after a panic, 400, 405, 408, 413 and 415 for what is not a review.
+// A denial is an answer. Anything else is an HTTP error, which the failurePolicy of the webhook handles: 503 without an
+// engine, 504 past the deadline, 500 after a panic, 400, 405, 408, 413 and 415 for a malformed request.
 package webhook
 
 import (
@@ -32,7 +32,7 @@ import (
 // A Phase is one of the two phases of admission.
 type Phase string
 
-// The phases.
+// Phases.
 const (
 	Mutating   Phase = "mutate"
 	Validating Phase = "validate"
@@ -40,44 +40,44 @@ const (
 
 // A Handler answers AdmissionReviews at /mutate and /validate.
 type Handler struct {
-	// Engine returns the engine to ask, nil as long as there is none. It is called once for each request, so that
-	// a request is answered by one set of policies.
+	// Engine returns the current engine; nil while there is none. It is called once for each request, so that one set
+	// of policies answers a request.
 	Engine func() *celgate.Engine
 
-	// Shadow makes every answer "allowed", with no patch and nothing said. What the policies would have done is
-	// observed and logged. Objects of celgate's own kinds are checked all the same.
+	// Shadow makes every answer "allowed", without a patch and warnings. Decisions are only observed and logged.
+	// Objects of celgate's own kinds are still checked.
 	Shadow bool
 
-	// Log gets a line for each denial and failure, and with its level Debug for each change; nil: none.
+	// Log receives a line for each denial and failure, and at level Debug for each change; nil: no log.
 	Log *slog.Logger
 
-	// InFlight bounds the memory of requests that are being answered; nil: no bound.
+	// InFlight bounds the memory of requests in progress; nil: unbounded.
 	InFlight *InFlight
 
-	// Seal returns what marks policies and bindings of celgate's own kinds whose author may read their params; nil, or
-	// nil returned: nothing is marked.
+	// Seal returns the seal for policies and bindings of celgate's own kinds whose author may read their params; nil,
+	// or nil returned: objects are not sealed.
 	Seal func() *Seal
 
-	// Named returns the policies that the name in a binding of celgate's own kinds may stand for; nil: what the engine
-	// knows.
+	// Named returns the policies that the name in a binding of celgate's own kinds may refer to; nil: those of the
+	// engine.
 	Named func(context.Context, *policy.Binding) ([]*policy.Policy, error)
 
-	// Bindings returns the bindings in force, which count where a policy may have only some; nil: nobody counts.
+	// Bindings returns the bindings in force, for limits on the bindings of a policy; nil: not limited.
 	Bindings func() []*policy.Binding
 
 	// AllowSecretParams lets policies of celgate's own kinds have Secrets as params.
 	AllowSecretParams bool
 
-	// Again remembers what was made of objects, so that no policy runs more often than on the server; nil: nothing.
+	// Again limits the runs of a policy to the number on the server; nil: not limited.
 	Again *Again
 
-	// Evaluations bounds what runs at once; nil: no bound. With it or not, requests are answered by their deadline.
+	// Evaluations bounds concurrent evaluations; nil: unbounded. Requests are answered by their deadline either way.
 	Evaluations *Evaluations
 
-	// Beside asks another webhook, too; nil: none.
+	// Beside sends reviews to another webhook, too; may be nil.
 	Beside *Beside
 
-	// Observe is told every answer; nil: nobody. It is called before the answer is sent.
+	// Observe receives every answer before it is sent; may be nil.
 	Observe func(Observation)
 }
 
@@ -91,13 +91,13 @@ type Observation struct {
 	Shadow   bool              // the decision was not the answer
 }
 
-// A Disagreement is what a policy would have done beyond what the API server's own admission had done before it asked.
+// A Disagreement is an effect that a policy would have had beyond those of the API server's own admission.
 type Disagreement struct {
 	Policy string
-	Would  string // "deny", "change", or "fail" for an error that failurePolicy Fail makes a denial
+	Would  string // "deny", "change", or "fail" for an error that failurePolicy Fail turns into a denial
 }
 
-// Disagreements are those of a decision in a shadow: each change and each violation that denies. If the server acts on
+// Disagreements returns those of a decision in a shadow: each change and each denying violation. If the server enforces
 // the same policies, it has denied and changed already, and there are none.
 func (o *Observation) Disagreements() []Disagreement {
 	if !o.Shadow || o.Decision == nil {
@@ -119,11 +119,11 @@ func (o *Observation) Disagreements() []Disagreement {
 	return all
 }
 
-// maxBody is the longest body that is read. kube-apiserver takes request bodies of up to 3 MiB
-// (MaxRequestBodyBytes in k8s.io/apiserver/pkg/server/config.go v0.37.2), and etcd holds objects of up to 1.5 MiB
-// (DefaultMaxRequestBytes in server/embed/config.go v3.7.0). A review carries an object and an old one. Both may come
-// as protobuf, which is smaller than the JSON in a review, seldom by more than half: 2 × 3 MiB + 1.5 MiB, and half
-// a MiB for user and options.
+// maxBody is the longest accepted body. kube-apiserver accepts request bodies of up to 3 MiB (MaxRequestBodyBytes in
+// k8s.io/apiserver/pkg/server/config.go v0.37.2), and etcd holds objects of up to 1.5 MiB (DefaultMaxRequestBytes in
+// server/embed/config.go v3.7.0). A review carries an object and an old one. Both may arrive at the server as protobuf,
+// which is smaller than the JSON in a review, seldom by more than half: 2 × 3 MiB + 1.5 MiB, and half a MiB for user
+// and options.
 const maxBody = 8 << 20
 
 const jsonType = "application/json"
@@ -151,7 +151,7 @@ func (a *answer) send(ctx context.Context, w http.ResponseWriter, body []byte, e
 		if errors.As(err, &failure) {
 			a.Code = failure.code
 		}
-		a.log(ctx, slog.LevelError, "no answer", "code", a.Code, "error", a.logText(ctx, err))
+		a.log(ctx, slog.LevelError, "request not answered", "code", a.Code, "error", a.logText(ctx, err))
 	}
 	if a.Observe != nil {
 		a.Observe(a.Observation)
@@ -164,15 +164,15 @@ func (a *answer) send(ctx context.Context, w http.ResponseWriter, body []byte, e
 		return
 	}
 	w.Header().Set("Content-Type", jsonType)
-	_, _ = w.Write(body) // the other side may have gone
+	_, _ = w.Write(body) // the client may be gone
 }
 
-// An httpError is a request that gets no review back.
+// An httpError is the response to a request that is not answered by a review.
 type httpError struct {
 	code int
 	err  error
 
-	// without is what logs say instead, if the error quotes the body.
+	// the text for logs, if the error quotes the body
 	without string
 }
 
@@ -183,12 +183,12 @@ func refuse(code int, format string, args ...any) error {
 	return &httpError{code: code, err: fmt.Errorf(format, args...)}
 }
 
-// refuseBody is about a body that an error quotes.
+// refuseBody is for errors that quote a body.
 func refuseBody(without string, err error) error {
 	return &httpError{code: http.StatusBadRequest, err: err, without: without}
 }
 
-// logText is the text of an error for the log: what quotes a body only where all is logged.
+// logText returns the text of an error for the log; errors that quote the body only at level Debug.
 func (a *answer) logText(ctx context.Context, err error) string {
 	var failure *httpError
 	if errors.As(err, &failure) && failure.without != "" && a.Log != nil && !a.Log.Enabled(ctx, slog.LevelDebug) {
@@ -197,10 +197,10 @@ func (a *answer) logText(ctx context.Context, err error) string {
 	return shorten(err.Error())
 }
 
-// longestQuote is how much of a text that somebody has sent is logged or answered.
+// longestQuote is the longest part of a client's text that is logged or answered.
 const longestQuote = 200
 
-// shorten is a text, or its beginning.
+// shorten returns a text, or its beginning.
 func shorten(text string) string {
 	if len(text) <= longestQuote {
 		return text
@@ -208,7 +208,7 @@ func shorten(text string) string {
 	return strings.ToValidUTF8(text[:longestQuote], "") + "…"
 }
 
-// An answer is one request on its way.
+// An answer is the state of one request.
 type answer struct {
 	*Handler
 	Observation
@@ -217,15 +217,15 @@ type answer struct {
 	w     http.ResponseWriter
 	text  string // of the body
 
-	// What release gives back.
+	// Shares of the bounds, for release.
 	part   *share
 	unload func()
 
-	late     sync.Mutex // held by what answers at the deadline (late.go)
-	answered bool       // there
+	late     sync.Mutex // held while answering at the deadline (late.go)
+	answered bool       // at the deadline
 }
 
-// release gives back what the body takes of the bounds.
+// release returns the shares of the bounds.
 func (a *answer) release() {
 	if a.unload != nil {
 		a.unload()
@@ -237,7 +237,7 @@ func (a *answer) release() {
 	}
 }
 
-// logPanic logs a panic and returns what the other side is told.
+// logPanic logs a panic and returns the error for the client.
 func (a *answer) logPanic(ctx context.Context, v any) error {
 	a.log(ctx, slog.LevelError, "panic", "value", shorten(fmt.Sprint(v)), "stack", string(debug.Stack()))
 	return errors.New("internal error")
@@ -280,9 +280,9 @@ func (a *answer) respond(w http.ResponseWriter, r *http.Request) (body []byte, e
 	case errors.As(err, &tooLong):
 		return nil, refuse(http.StatusRequestEntityTooLarge, "the body is longer than %d bytes", tooLong.Limit)
 	case errors.Is(err, os.ErrDeadlineExceeded) && isOver(ctx):
-		return nil, refuse(http.StatusGatewayTimeout, "no answer in time: the body did not come before")
+		return nil, refuse(http.StatusGatewayTimeout, "not answered in time: the body was not received before")
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, refuse(http.StatusRequestTimeout, "the body did not come in time")
+		return nil, refuse(http.StatusRequestTimeout, "the body was not received in time")
 	case err != nil:
 		return nil, refuse(http.StatusBadRequest, "read the body: %w", err)
 	}
@@ -298,13 +298,13 @@ func (a *answer) respond(w http.ResponseWriter, r *http.Request) (body []byte, e
 	return a.settle(ctx, err)
 }
 
-// settle makes the decision the body of an answer; of an error, that of the deadline if this has come.
+// settle turns the decision into the body of an answer; for an error past the deadline it returns that of the deadline.
 func (a *answer) settle(ctx context.Context, err error) ([]byte, error) {
 	var refused *httpError
 	switch {
 	case err == nil:
 	case ctx.Err() != nil && !errors.As(err, &refused):
-		return nil, refuse(http.StatusGatewayTimeout, "no answer in time: %w", err)
+		return nil, refuse(http.StatusGatewayTimeout, "not answered in time: %w", err)
 	default:
 		return nil, err
 	}
@@ -320,20 +320,20 @@ func (a *answer) settle(ctx context.Context, err error) ([]byte, error) {
 	return a.review()
 }
 
-// isOver reports that the deadline of a context has come, also if the context has not noticed yet.
+// isOver reports whether the deadline of a context has passed, even if the context has not noticed yet.
 func isOver(ctx context.Context) bool {
 	end, ok := ctx.Deadline()
 	return ok && !time.Now().Before(end)
 }
 
-// longestTimeout is the longest that the API server waits for a webhook.
+// longestTimeout is the longest timeout that the API server allows for a webhook.
 const longestTimeout = 30 * time.Second
 
-// longestReturn is how long an answer may be on its way.
+// longestReturn is the time reserved for sending the answer.
 const longestReturn = 500 * time.Millisecond
 
-// withDeadline ends the context shortly before the server waits no longer, so that what is answered then still arrives.
-// The server says how long it waits in the parameter timeout.
+// withDeadline ends the context shortly before the server's timeout, so that an answer at the deadline still arrives.
+// The server sends its timeout in the parameter timeout.
 func withDeadline(r *http.Request) (context.Context, context.CancelFunc, error) {
 	timeout := longestTimeout
 	if text := r.URL.Query().Get("timeout"); text != "" {
@@ -347,8 +347,8 @@ func withDeadline(r *http.Request) (context.Context, context.CancelFunc, error) 
 	return ctx, cancel, nil
 }
 
-// decide reads the request and asks the engine, both in a place of its lane: what is made of a body takes several times
-// as much memory. About celgate's own kinds no policy is asked, so that none can keep its author from changing it.
+// decide decodes the request and evaluates it, both in a place of its lane, because a decoded body takes several times
+// its size. Policies are not evaluated for celgate's own kinds, so that a policy cannot prevent its own removal.
 //
 // Once the evaluation has begun, the request is answered at its deadline in any case.
 func (a *answer) decide(ctx context.Context, engine *celgate.Engine, weight int64) (err error) {
@@ -357,7 +357,7 @@ func (a *answer) decide(ctx context.Context, engine *celgate.Engine, weight int6
 	own := readHeading(a.text)
 	if own != nil {
 		a.Request, lane = own, bound.own
-		if own.Operation == celgate.Delete { // whatever else is being judged
+		if own.Operation == celgate.Delete { // independent of other checks
 			a.Decision = &celgate.Decision{Allowed: true}
 			return nil
 		}
@@ -374,7 +374,7 @@ func (a *answer) decide(ctx context.Context, engine *celgate.Engine, weight int6
 		}
 	}()
 	if a.Request, err = decode(a.text); err != nil {
-		return refuseBody("the body is no AdmissionReview that can be answered", err)
+		return refuseBody("the body is not an AdmissionReview that can be answered", err)
 	}
 	ask := a.evaluate
 	switch {
@@ -387,8 +387,8 @@ func (a *answer) decide(ctx context.Context, engine *celgate.Engine, weight int6
 	return a.decideInTime(ctx, p, func(ctx context.Context) (*celgate.Decision, error) { return ask(ctx, engine) })
 }
 
-// judgeOwn denies objects of celgate's own kinds that cannot be judged in time. An error would not do: of most of them
-// the webhook that asks has the failurePolicy Ignore, and the object would be stored though nobody knows what it takes.
+// judgeOwn denies objects of celgate's own kinds that cannot be checked in time. An error would not do: most of them
+// are checked by a webhook with failurePolicy Ignore, and the object would be stored unchecked.
 func (a *answer) judgeOwn(err error) error {
 	if a.Request != nil && a.Request.Resource.Group == policy.OwnGroup &&
 		(errors.Is(err, errTooMany) || errors.Is(err, context.DeadlineExceeded)) {
@@ -425,19 +425,19 @@ func (a *answer) review() ([]byte, error) {
 	return marshal(review{APIVersion: reviewVersion, Kind: reviewKind, Response: out})
 }
 
-// say logs what changed, denied or failed. A denial has the level Info: it is the job of policies. Changes, of which
-// there may be some with every request, have the level Debug; they are in the audit log of the server.
+// say logs changes, denials and failures. A denial has the level Info, because it is the purpose of policies. Changes,
+// which may come with every request, have the level Debug; the server's audit log has them.
 func (a *answer) say(ctx context.Context) {
 	if a.Log == nil {
 		return
 	}
 	changed := slog.LevelDebug
-	if a.Observation.Shadow { // no audit log has them
+	if a.Observation.Shadow { // it is not in an audit log
 		changed = slog.LevelInfo
 	}
 	for _, c := range a.Decision.Changes {
 		if !a.Log.Enabled(ctx, changed) {
-			break // without a word, with every request
+			break // not logged: too frequent
 		}
 		a.log(ctx, changed, "changed", "policy", c.Policy, "binding", c.Binding, "param", c.Param)
 	}
@@ -455,8 +455,8 @@ func (a *answer) say(ctx context.Context) {
 	}
 }
 
-// secret adds the text of a message, which may hold values of params and objects, only where all is logged: who reads
-// logs need not have the right to read those.
+// secret adds the text of a message only at level Debug: it may hold values of params and objects, and readers of logs
+// may not be permitted to read these.
 func (a *answer) secret(ctx context.Context, args []any, message string) []any {
 	if !a.Log.Enabled(ctx, slog.LevelDebug) {
 		return args
@@ -476,7 +476,7 @@ func (a *answer) log(ctx context.Context, level slog.Level, message string, args
 	a.Log.Log(ctx, level, message, args...)
 }
 
-// marshal writes JSON as it is, without the escapes of HTML.
+// marshal writes JSON without the escapes for HTML.
 func marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -487,7 +487,7 @@ func marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// logAttributes are the attributes of log lines by which a request is known.
+// logAttributes are the attributes of log lines that identify a request.
 func logAttributes(r *celgate.Request) []any {
 	if r == nil {
 		return nil

@@ -163,9 +163,9 @@ func TestNoAnswer(t *testing.T) {
 		{"other version", ready, "/validate", "application/json", strings.Replace(review, "/v1", "/v1beta1", 1), 400,
 			`the body is "AdmissionReview" of "admission.k8s.io/v1beta1", not an AdmissionReview of admission.k8s.io/v1`},
 		{"no request", ready, "/validate", "application/json",
-			`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`, 400, "the AdmissionReview has no request"},
+			`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`, 400, "the AdmissionReview does not have a request"},
 		{"no uid", ready, "/validate", "application/json", strings.Replace(review, `"u"`, `""`, 1), 400,
-			"the request has no uid"},
+			"the request does not have a uid"},
 		{"operation", ready, "/validate", "application/json", strings.Replace(review, "CREATE", "READ", 1), 400,
 			`unknown operation "READ"`},
 		{"object is a list", ready, "/validate", "application/json",
@@ -175,7 +175,7 @@ func TestNoAnswer(t *testing.T) {
 			"the body is longer than 8388608 bytes"},
 		{"timeout", ready, "/validate?timeout=soon", "application/json", review, 400, `timeout "soon" is not a duration`},
 		{"too late", ready, "/validate?timeout=1ns", "application/json", review, 504,
-			"no answer in time: context deadline exceeded"},
+			"not answered in time: context deadline exceeded"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var seen []webhook.Observation
@@ -352,7 +352,7 @@ func TestQuotes(t *testing.T) {
 			if code != test.code || len(text) > 500 {
 				t.Errorf("%d, %d bytes: %.500s", code, len(text), text)
 			}
-			if logged := log.String(); len(logged) > 1000 || !strings.Contains(logged, "no answer") ||
+			if logged := log.String(); len(logged) > 1000 || !strings.Contains(logged, "request not answered") ||
 				strings.Contains(logged, "777") {
 				t.Errorf("logged: %.1000s", logged)
 			}

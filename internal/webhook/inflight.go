@@ -12,21 +12,21 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// An InFlight bounds the memory of requests that are being answered, by the bytes of their bodies, and of what is
-// made of the longer ones, which is several times as large. Handlers that share one share the bound. Requests beyond
-// it wait, until their deadline.
+// An InFlight bounds the memory of requests in progress, by the bytes of their bodies; for longer bodies also the
+// memory of their decoded form, which is several times as large. Handlers that share an InFlight share the bound.
+// Further requests wait until their deadline.
 //
-// A body counts from before any of it is read, with the length that is announced, or as 64 KiB as long as that is not
-// known. Bodies of up to 64 KiB, which most are, and longer ones do not wait for each other. A sender has two seconds
-// for a short one and five for a long one, but only a quarter of a second, or a whole one, if they had to wait: where
-// senders queue, slow ones must not keep the others from being answered.
+// A body counts before it is read, with its announced length, or as 64 KiB while the length is unknown. Short bodies,
+// of up to 64 KiB, and longer ones have separate bounds. A client has two seconds to send a short body and five for a
+// long one, but only a quarter of a second, or a second, if it had to wait: in a queue, slow clients must not delay the
+// others.
 type InFlight struct {
-	short, long *semaphore.Weighted // of bodies; who has a share of one waits for the next
-	made        *semaphore.Weighted // of what is made of them
+	short, long *semaphore.Weighted // of bodies; a request holds its share of one while it waits for the next
+	made        *semaphore.Weighted // of their decoded forms
 	bytes       atomic.Int64
 }
 
-// Bytes returns how many there are.
+// Bytes returns the bytes in flight.
 func (f *InFlight) Bytes() int64 {
 	if f == nil {
 		return 0
@@ -38,25 +38,25 @@ const (
 	shortBody     = 64 << 10
 	shortBodyTime = 2 * time.Second
 	longBodyTime  = 5 * time.Second
-	crowdedShort  = 250 * time.Millisecond // of those that had to wait
+	crowdedShort  = 250 * time.Millisecond // for those that had to wait
 	crowdedLong   = time.Second
 	longestWait   = 10 * time.Second // without a deadline of the server
 )
 
-// NewInFlight returns a bound of some bytes for short bodies, as many for longer ones, and as many for what is made of
-// these: at least the longest body that is taken.
+// NewInFlight returns a bound of limit bytes each for short bodies, longer ones, and their decoded forms, but at least
+// the longest accepted body.
 func NewInFlight(limit int64) *InFlight {
 	limit = max(limit, maxBody)
 	return &InFlight{short: semaphore.NewWeighted(limit), long: semaphore.NewWeighted(limit),
 		made: semaphore.NewWeighted(limit)}
 }
 
-// read reads a body, whose length is -1 if it is not announced, and counts it until its share is given back. A nil
+// read reads a body, whose length is -1 if it is not announced, and counts it until its share is released. A nil
 // InFlight does not count.
 func (f *InFlight) read(ctx context.Context, w http.ResponseWriter, body io.Reader,
 	length int64) (text string, part *share, err error) {
 	announced := length >= 0
-	length = min(length, maxBody) // a longer one is an error, once that much has come
+	length = min(length, maxBody) // a longer body is an error once that much was read
 	if !announced {
 		length = shortBody
 	}
@@ -66,10 +66,10 @@ func (f *InFlight) read(ctx context.Context, w http.ResponseWriter, body io.Read
 	}
 	defer func() {
 		switch {
-		case err != nil: // the deadline stays for the rest of the body, which the server reads
+		case err != nil: // the deadline stays, for the rest of the body that the server reads
 			part.keep(0)
 		case f != nil:
-			_ = conn.SetReadDeadline(time.Time{}) // otherwise it would end the request, too
+			_ = conn.SetReadDeadline(time.Time{}) // otherwise the deadline would end the request, too
 		}
 	}()
 	var b strings.Builder
@@ -106,14 +106,14 @@ func fill(b *strings.Builder, from io.Reader) error {
 	return err
 }
 
-// A share is what a request has of the bound.
+// A share is the part of the bound that a request holds.
 type share struct {
 	of   *InFlight
 	lane *semaphore.Weighted
 	n    int64
 }
 
-// keep gives back all but some bytes.
+// keep releases all but n bytes.
 func (s *share) keep(n int64) {
 	if s.of == nil {
 		return
@@ -123,8 +123,7 @@ func (s *share) keep(n int64) {
 	s.n = n
 }
 
-// share waits until so many bytes may be in flight, and gives the sender the time that it has for them, which ends with
-// the deadline of the request.
+// share waits until n bytes are free, and sets the client's deadline for sending them, at most that of the request.
 func (f *InFlight) share(ctx context.Context, conn *http.ResponseController, n int64) (*share, error) {
 	if f == nil {
 		return &share{}, nil
@@ -144,7 +143,7 @@ func (f *InFlight) share(ctx context.Context, conn *http.ResponseController, n i
 	if end, ok := ctx.Deadline(); ok && end.Before(until) {
 		until = end
 	}
-	_ = conn.SetReadDeadline(until) // where it can be set
+	_ = conn.SetReadDeadline(until) // if the connection supports it
 	return &share{f, lane, n}, nil
 }
 

@@ -11,14 +11,14 @@ import (
 	"github.com/celgate/celgate/internal/bound"
 )
 
-// A decider comes to a decision about a request.
+// A decider decides a request.
 type decider func(context.Context) (*celgate.Decision, error)
 
-// decideInTime decides, which ends the place. If the deadline comes first, the request is answered without a decision.
+// decideInTime decides and releases the place. If the deadline comes first, the request is answered without a decision.
 //
-// The evaluation runs on the goroutine of the request, from which the deadline takes the connection: another goroutine
-// would cost each request the way there and back, a twentieth of its time. A connection that cannot be taken, as with
-// HTTP/2, whose streams end with their handlers, is waited for by this goroutine.
+// The evaluation runs on the goroutine of the request, and the deadline takes over the connection: switching to another
+// goroutine would add a twentieth to the time of each request. A connection that cannot be taken over, as with HTTP/2,
+// is answered by this goroutine, and the evaluation runs on another one.
 func (a *answer) decideInTime(ctx context.Context, p *place, decide decider) error {
 	connection := findHijacker(a.w)
 	if connection == nil {
@@ -28,14 +28,14 @@ func (a *answer) decideInTime(ctx context.Context, p *place, decide decider) err
 	defer stop()
 	d, err, first := a.evaluateIn(ctx, p, decide)
 	if !first {
-		a.late.Lock() // when the late answer is sent
+		a.late.Lock() // until a late answer was sent
 		defer a.late.Unlock()
 	}
 	a.Decision = d
 	return err
 }
 
-// decideElsewhere decides on another goroutine, and waits for that until the deadline.
+// decideElsewhere decides on another goroutine, and waits for it until the deadline.
 func (a *answer) decideElsewhere(ctx context.Context, p *place, decide decider) error {
 	type evaluated struct {
 		decision *celgate.Decision
@@ -56,7 +56,7 @@ func (a *answer) decideElsewhere(ctx context.Context, p *place, decide decider) 
 	}
 }
 
-// evaluateIn decides and ends the place. It reports false if the request was abandoned before.
+// evaluateIn decides and releases the place. It returns false if the request was abandoned before.
 func (a *answer) evaluateIn(ctx context.Context, p *place, decide decider) (d *celgate.Decision, err error,
 	first bool) {
 	defer func() {
@@ -69,7 +69,7 @@ func (a *answer) evaluateIn(ctx context.Context, p *place, decide decider) (d *c
 	return d, err, false
 }
 
-// findHijacker returns who can take the connection of a response from its handler; nil: nobody.
+// findHijacker returns the writer that can hand over the connection of a response; nil: none.
 func findHijacker(w http.ResponseWriter) http.Hijacker {
 	for {
 		switch of := w.(type) {
@@ -83,26 +83,26 @@ func findHijacker(w http.ResponseWriter) http.Hijacker {
 	}
 }
 
-// answerLate answers a request whose evaluation goes on, over its connection, which it closes.
+// answerLate answers a request whose evaluation continues, over its connection, which it closes.
 func (a *answer) answerLate(ctx context.Context, p *place, connection http.Hijacker) {
 	a.late.Lock()
 	defer a.late.Unlock()
 	if !p.abandon() {
-		return // the evaluation has ended at this moment
+		return // the evaluation has just ended
 	}
 	conn, _, err := connection.Hijack()
 	if err != nil {
-		return // then the answer is what the evaluation comes to
+		return // the answer will be that of the evaluation
 	}
 	defer conn.Close()
 	a.answered = true
 	a.release()
-	// The evaluation has the answer a as long as it goes on.
+	// The evaluation still uses the answer a.
 	other := &answer{Handler: a.Handler, Observation: a.Observation, start: a.start, text: a.text}
 	last := &lastResponse{code: http.StatusOK, header: http.Header{}}
 	other.sendLate(ctx, last)
 	_ = conn.SetWriteDeadline(time.Now().Add(longestReturn))
-	_ = last.form().Write(conn) // the other side may have gone
+	_ = last.form().Write(conn) // the client may be gone
 }
 
 // sendLate sends an answer without a decision.
@@ -116,7 +116,7 @@ func (a *answer) sendLate(ctx context.Context, w http.ResponseWriter) {
 	a.send(ctx, w, body, err)
 }
 
-// A lastResponse is the last one over its connection.
+// A lastResponse is the last response over its connection.
 type lastResponse struct {
 	code   int
 	header http.Header
@@ -127,7 +127,7 @@ func (l *lastResponse) Header() http.Header            { return l.header }
 func (l *lastResponse) WriteHeader(code int)           { l.code = code }
 func (l *lastResponse) Write(body []byte) (int, error) { return l.body.Write(body) }
 
-// form is the response as it is written to the connection.
+// form returns the response in the form in which it is written to the connection.
 func (l *lastResponse) form() *http.Response {
 	return &http.Response{
 		StatusCode: l.code, ProtoMajor: 1, ProtoMinor: 1, Header: l.header, Close: true,

@@ -73,7 +73,7 @@ func TestLate(t *testing.T) {
 				text, err := io.ReadAll(response.Body)
 				response.Body.Close()
 				if err != nil || response.Proto != protocol || response.StatusCode != http.StatusGatewayTimeout ||
-					!strings.Contains(string(text), "no answer in time") {
+					!strings.Contains(string(text), "not answered in time") {
 					t.Errorf("%s %s %s %v", response.Proto, response.Status, text, err)
 				}
 				if response.Close != (protocol == "HTTP/1.1") {

@@ -18,9 +18,9 @@ type operation struct {
 
 var null = json.RawMessage("null")
 
-// diff returns the operations that make after of before, none if they are equal. They touch no more than what
-// differs: members of objects by name; items of lists by their place, with what is equal at both ends of a list left
-// alone. Members come in the order of their names. What both share is not looked at.
+// diff returns the operations that turn before into after; none if they are equal. They are minimal: members of objects
+// are compared by name; lists by index, without the equal items at both ends. Members come in the order of their names.
+// Subtrees that both share are skipped.
 func diff(before, after map[string]any) []operation {
 	var d differ
 	d.objects(before, after)
@@ -28,18 +28,18 @@ func diff(before, after map[string]any) []operation {
 }
 
 type differ struct {
-	path       []byte // the JSON Pointer (RFC 6901) of what is compared
+	path       []byte // the JSON Pointer (RFC 6901) of the compared values
 	operations []operation
 }
 
-// member goes to the member of a name, and returns what [differ.ascend] goes back with.
+// member descends to a member, and returns the argument for [differ.ascend].
 func (d *differ) member(name string) (up int) {
 	up = len(d.path)
 	d.path = append(append(d.path, '/'), escape(name)...)
 	return up
 }
 
-// item goes to an item of a list.
+// item descends to an item of a list.
 func (d *differ) item(i int) (up int) {
 	up = len(d.path)
 	d.path = strconv.AppendInt(append(d.path, '/'), int64(i), 10)
@@ -84,7 +84,7 @@ func (d *differ) objects(before, after map[string]any) {
 		return
 	}
 	var few [8]string
-	names := few[:0] // of members that may differ
+	names := few[:0] // names of members that may differ
 	stay := 0
 	for name, old := range before {
 		next, stays := after[name]
@@ -158,7 +158,7 @@ func (d *differ) diffLists(before, after []any) {
 	}
 }
 
-// escape writes a member's name as part of a JSON Pointer.
+// escape escapes a member's name for a JSON Pointer.
 func escape(name string) string {
 	if strings.IndexByte(name, '~') < 0 && strings.IndexByte(name, '/') < 0 {
 		return name

@@ -23,7 +23,7 @@ type review struct {
 	Response   *response `json:"response,omitempty"`
 }
 
-// A request has the members of AdmissionRequest that an engine asks for.
+// A request has the members of AdmissionRequest that an engine needs.
 type request struct {
 	UID         string                      `json:"uid"`
 	Kind        metav1.GroupVersionKind     `json:"kind"`
@@ -43,7 +43,7 @@ type request struct {
 	DryRun    bool                      `json:"dryRun"`
 	Options   map[string]any            `json:"options"`
 
-	nulls bool // there may be some in the trees
+	nulls bool // the trees may contain nulls
 }
 
 // A response is an AdmissionResponse.
@@ -62,8 +62,7 @@ const (
 	reviewKind    = "AdmissionReview"
 )
 
-// read reads a review in one pass, and reports whether it could: unmarshal has the last word about a body that no
-// server writes.
+// read reads a review in one pass. It returns false for a body that a server does not write; unmarshal then decides.
 func read(body string) (*review, bool) {
 	in, from := &review{}, tree.NewReader(body)
 	for name := range from.Members() {
@@ -137,7 +136,7 @@ func readResource(from *tree.Reader) metav1.GroupVersionResource {
 	return metav1.GroupVersionResource{Group: group, Version: version, Resource: resource}
 }
 
-// readType reads a group, a version and the member that says what of them.
+// readType reads a group, a version and the third member.
 func readType(from *tree.Reader, member string) (group, version, what string) {
 	for name := range from.Members() {
 		switch text := from.String(); name {
@@ -173,7 +172,7 @@ func readUser(from *tree.Reader) (user authenticationv1.UserInfo) {
 	return user
 }
 
-// unmarshal reads a review, or says what is wrong about it. Whole numbers become int64, others float64.
+// unmarshal reads a review, or returns its error. Whole numbers become int64, others float64.
 func unmarshal(body []byte) (*review, error) {
 	in := &review{}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, in); err != nil {
@@ -185,7 +184,7 @@ func unmarshal(body []byte) (*review, error) {
 	return in, nil
 }
 
-// decode reads the request of a review. The error says what the sender got wrong.
+// decode reads the request of a review. The error is the client's mistake.
 func decode(body string) (*celgate.Request, error) {
 	in, ok := read(body)
 	if !ok {
@@ -200,25 +199,18 @@ func decode(body string) (*celgate.Request, error) {
 	}
 	r := in.Request
 	if r == nil {
-		return nil, errors.New("the AdmissionReview has no request")
+		return nil, errors.New("the AdmissionReview does not have a request")
 	}
 	if r.UID == "" {
-		return nil, errors.New("the request has no uid")
+		return nil, errors.New("the request does not have a uid")
 	}
-	if len(r.UID) > longestQuote { // an answer repeats it
+	if len(r.UID) > longestQuote { // the answer repeats it
 		return nil, fmt.Errorf("the uid of the request is longer than %d bytes", longestQuote)
 	}
 	switch r.Operation {
 	case celgate.Create, celgate.Update, celgate.Delete, celgate.Connect:
 	default:
 		return nil, fmt.Errorf("unknown operation %q", shorten(string(r.Operation)))
-	}
-	user := celgate.UserInfo{Username: r.UserInfo.Username, UID: r.UserInfo.UID, Groups: r.UserInfo.Groups}
-	if len(r.UserInfo.Extra) > 0 {
-		user.Extra = make(map[string][]string, len(r.UserInfo.Extra))
-		for k, v := range r.UserInfo.Extra {
-			user.Extra[k] = v
-		}
 	}
 	if r.nulls {
 		tree.DropNoTime(r.Object)
@@ -232,7 +224,7 @@ func decode(body string) (*celgate.Request, error) {
 		Name:        r.Name,
 		Namespace:   r.Namespace,
 		Operation:   r.Operation,
-		UserInfo:    user,
+		UserInfo:    r.UserInfo,
 		DryRun:      r.DryRun,
 		Object:      r.Object,
 		OldObject:   r.OldObject,
@@ -247,10 +239,10 @@ func decode(body string) (*celgate.Request, error) {
 	return request, nil
 }
 
-// readHeading reads a review about celgate's own kinds up to its objects, before which API servers write everything
-// else; nil if it is about other kinds, or is not written like that.
+// readHeading reads a review about celgate's own kinds up to its objects; API servers write everything else before
+// them. It returns nil if the review is about other kinds, or is written differently.
 func readHeading(body string) *celgate.Request {
-	if !strings.Contains(body[:min(len(body), 512)], policy.OwnGroup) { // of the kind, before which there is a uid
+	if !strings.Contains(body[:min(len(body), 512)], policy.OwnGroup) { // of the kind, which follows the uid
 		return nil
 	}
 	head, _, found := strings.Cut(body, `,"object":`)

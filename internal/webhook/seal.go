@@ -13,16 +13,16 @@ import (
 // SealAnnotation holds the seal of a policy or binding with params.
 const SealAnnotation = "celgate.dev/params-seal"
 
-// A Seal marks policies and bindings whose author was allowed to read their params, and bindings of namespaces whose
-// author was allowed to bind their policies, so that what was stored while nobody was asked about that is told from the
-// rest. It is a keyed hash of what the right was asked for: the kind and the name of the object, and its paramKind, or
-// its policies and paramRef. Only who knows the key can make one; design/0009-params.md says what that means.
+// A Seal marks policies and bindings whose author was permitted to read their params, and bindings of namespaces whose
+// author was permitted to bind their policies. It tells them from objects that were stored unchecked. A seal is a keyed
+// hash of everything that the permission depends on: the kind and the name of the object, and its paramKind, or its
+// policies and paramRef. Making one needs the key; design/0009-params.md describes the consequences.
 type Seal struct{ key []byte }
 
 // NewSeal returns the seal of a key.
 func NewSeal(key []byte) *Seal { return &Seal{key} }
 
-// sealOf returns the seal of a policy or a binding, one of which is nil; empty if it has no params.
+// sealOf returns the seal of a policy or a binding, one of which is nil; "" if it does not have params.
 func (s *Seal) sealOf(p *policy.Policy, b *policy.Binding) string {
 	var sealed any
 	switch {
@@ -39,14 +39,15 @@ func (s *Seal) sealOf(p *policy.Policy, b *policy.Binding) string {
 	}
 	text, err := json.Marshal(sealed)
 	if err != nil {
-		return "" // strings and maps of strings always become JSON
+		return "" // strings and maps of strings can always be marshalled
 	}
 	hash := hmac.New(sha256.New, s.key)
 	hash.Write(text)
 	return "v1:" + base64.RawURLEncoding.EncodeToString(hash.Sum(nil))
 }
 
-// Holds reports whether an object needs no seal or has the right one. A nil seal holds for nothing that needs one.
+// Holds reports whether an object does not need a seal or has the right one. A nil Seal holds for objects that do not
+// need one.
 func (s *Seal) Holds(object map[string]any, p *policy.Policy, b *policy.Binding) bool {
 	if (p == nil || p.ParamKind == nil) && (b == nil || b.ParamRef == nil && b.Namespace == "") {
 		return true

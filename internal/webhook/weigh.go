@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	mapBytes  = 340 // of a map with a few members, and what stands for it in lists and maps
+	mapBytes  = 340 // of a map with a few members, including its own entry in a list or map
 	itemBytes = 48  // of a member or an item
-	ordinary  = 20  // bytes in memory for a byte of a body, at most, of what people write
+	ordinary  = 20  // bytes in memory for a byte of an ordinary body, at most
 )
 
-// weigh says how many bytes a body counts as, once it is there, and waits until what is made of so many fits in memory,
-// which unload gives back. Most count as their length; `{"":{"":…` takes 52 times as much memory as it has bytes. Short
-// bodies wait for nobody, as few are read at once.
+// weigh returns the number of bytes that a body counts as, and waits until its decoded form fits in memory; unload
+// releases that. Most bodies count as their length; `{"":{"":…` takes 52 times its length. Short bodies do not wait,
+// because only a few are read at once.
 func (f *InFlight) weigh(ctx context.Context, text string) (weight int64, unload func(), err error) {
 	length := int64(len(text))
 	if f == nil {

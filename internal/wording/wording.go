@@ -69,7 +69,7 @@ type Sentence struct {
 	Want, Got string
 }
 
-// Is reports that the sentence is about the same; members of about that are empty may have any value.
+// Is reports whether the sentence is about the same; members of about that are empty may have any value.
 func (s Sentence) Is(about Sentence) bool {
 	return s.Kind == about.Kind && (about.Name == "" || s.Name == about.Name) &&
 		(about.Want == "" || s.Want == about.Want) && (about.Got == "" || s.Got == about.Got)

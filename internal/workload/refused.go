@@ -20,7 +20,7 @@ func refusalOf(w tree.Object) string {
 	}
 	template := w.At("spec", "template")
 	if len(template.At("spec").List("containers")) == 0 {
-		return "the template of the " + kind + " has no containers"
+		return "the template of the " + kind + " does not have containers"
 	}
 	if len(template.At("spec").List("ephemeralContainers")) > 0 {
 		return "the template of the " + kind + " has ephemeral containers"

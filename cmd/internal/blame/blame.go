@@ -16,7 +16,7 @@ import (
 // A Reason is why an expression came to what it did.
 type Reason struct {
 	Expr     policy.Expr    // to show: the expression, or the variable of it in which an error happened
-	Variable string         // the name of that variable; empty: Expr is the expression itself
+	Variable string         // what expressions call that variable; empty: Expr is the expression itself
 	From, To int            // of the part of the text of Expr that decided; both 0 if it is not known
 	Values   []explain.Step // the parts of Expr, and of the variables in it, that decided
 }
@@ -35,6 +35,25 @@ func (r *Reason) Field() string {
 
 // ReasonOf returns why an evaluation came to its value. Variables are the evaluations of variables before it.
 func ReasonOf(e explain.Evaluation, variables []explain.Evaluation) Reason {
+	p := e.Policy
+	r := reasonOf(e, variables)
+	if r.Variable != "" {
+		r.Variable = p.FullName(r.Variable)
+	}
+	r.Values = ShowSteps(p, r.Values)
+	return r
+}
+
+// ShowSteps returns steps with the names that the author of the policy uses for variables of libraries.
+func ShowSteps(p *policy.Policy, steps []explain.Step) []explain.Step {
+	for i := range steps {
+		s := &steps[i]
+		s.Text, s.Item, s.Path = p.ShowVariables(s.Text), p.ShowVariables(s.Item), p.ShowVariables(s.Path)
+	}
+	return steps
+}
+
+func reasonOf(e explain.Evaluation, variables []explain.Evaluation) Reason {
 	r := Reason{Expr: e.Expr, Values: values(e, variables)}
 	r.From, r.To = e.DecisivePart()
 	if _, failed := e.Result(); !failed {
@@ -169,13 +188,13 @@ func Reasons(
 	for i, o := range outcomes {
 		for at, e := range seen {
 			p := e.Policy
-			if at < next[p] || p.Kind != o.Kind || p.Name != o.Policy || e.Expr.Field != o.Field ||
-				e.Scope() != o.Scope && (e.Scope() != "" || !isWhole(p, o.Field)) {
+			if at < next[p] || p.Kind != o.Kind || p.Name != o.Policy || e.Expr.Field != o.Field() ||
+				e.Scope() != o.Scope && (e.Scope() != "" || !isWhole(p, o.Field())) {
 				continue
 			}
 			var variables []explain.Evaluation
 			for _, before := range seen[:at] {
-				if before.Policy == p && strings.HasPrefix(before.Expr.Field, "spec.variables") {
+				if before.Policy == p && isVariable(p, before.Expr.Field) {
 					variables = append(variables, before)
 				}
 			}
@@ -187,7 +206,13 @@ func Reasons(
 	return all
 }
 
-// isWhole reports that a field has a rule without a scope: what an outcome calls its scope is the place of a template.
+// isVariable reports whether a field is the expression of a variable, of the policy or of a library.
+func isVariable(p *policy.Policy, field string) bool {
+	return slices.ContainsFunc(p.Variables, func(x policy.NamedExpr) bool { return x.Expr.Field == field })
+}
+
+// isWhole reports whether a field has a rule without a scope: what an outcome calls its scope is the place of a
+// template.
 func isWhole(p *policy.Policy, field string) bool {
 	return slices.ContainsFunc(p.Validations, func(x policy.Validation) bool {
 		return x.Expr.Field == field && x.Scope.IsZero()
@@ -197,7 +222,7 @@ func isWhole(p *policy.Policy, field string) bool {
 // OutcomeOf returns the index of the outcome that became a violation; -1 if it came from no expression.
 func OutcomeOf(d *celgate.Decision, v celgate.Violation) int {
 	return slices.IndexFunc(d.Outcomes, func(o celgate.Outcome) bool {
-		return o.Kind == v.Kind && o.Policy == v.Policy && o.Field == v.Expr.Field &&
+		return o.Kind == v.Kind && o.Policy == v.Policy && o.Field() == v.Expr.Field &&
 			(v.Binding == "" || o.Binding == v.Binding) && o.Param == v.Param && o.Scope == v.Scope
 	})
 }

@@ -37,23 +37,23 @@ type Diagnostic struct {
 	Suggestion string // what to do; empty if there is nothing better than the reference page
 
 	policy.Ref        // of the policy or binding that it is about
-	Field      string // the server's field path, such as "spec.validations[0].expression"
+	Field      string // the field path in the server's notation, such as "spec.validations[0].expression"
 	Position   policy.Position
 
-	// Expr is the expression that is to blame and From..To the bytes of its text; zero if none is.
+	// Expr is the faulty expression and From..To the faulty bytes of its text; zero if the problem is elsewhere.
 	Expr     policy.Expr
 	From, To int
 
-	// Server returns what the API server will write into status.typeChecking about the expression; nil if nothing.
+	// Server returns the warning that the API server will write to status.typeChecking; nil if there is none.
 	Server func() string
 
-	// Example shows the problem on an object: what was found by running policies.
+	// Example shows the problem on a generated object, line by line; nil if policies were not evaluated for it.
 	Example []string
 
-	// Fix is a change of the author's text that takes the problem away and nothing else; nil if none is sure.
+	// Fix is a change of the author's text that solves the problem and changes nothing else; nil if none is certain.
 	Fix *Fix
 
-	// Ignored is the reason that an annotation of the policy gives for not reporting it; empty: it is reported.
+	// Ignored is the reason of the annotation that suppresses the diagnostic; empty if it is reported.
 	Ignored string
 }
 
@@ -61,11 +61,11 @@ type Diagnostic struct {
 type Fix struct {
 	// Edits are changes of the text of the expression of the diagnostic.
 	Edits []Edit
-	// Object changes the object as it is read from the file; nil if the edits are all.
+	// Object changes the object that was read from the file; nil if Edits are the whole fix.
 	Object func(map[string]any)
 }
 
-// An Edit puts a text in the place of the bytes From..To of an expression.
+// An Edit replaces the bytes From..To of an expression.
 type Edit struct {
 	From, To int
 	New      string
@@ -75,17 +75,17 @@ type Edit struct {
 type Analyzer struct {
 	Code     string // such as "CG101"; it never changes its meaning
 	Name     string
-	Severity Severity // of its diagnostics, when they do not say otherwise
+	Severity Severity // the default severity of its diagnostics
 	Title    string   // one line
-	Text     string   // what is wrong, why, and what the server does
-	Before   string   // an example that is reported
-	After    string   // and how to write it
+	Text     string   // an explanation: the problem, its cause, the behaviour of the server
+	Before   string   // an example with the problem
+	After    string   // the example without it
 	run      func(*pass)
 }
 
 // Analyzers returns all analyzers, by code.
 func Analyzers() []*Analyzer {
-	all := slices.Concat(writeTime, references, types, mutations, traps, interplay, reach, costs, loops)
+	all := slices.Concat(writeTime, references, libraries, types, mutations, traps, interplay, reach, costs, loops)
 	slices.SortFunc(all, func(a, b *Analyzer) int { return strings.Compare(a.Code, b.Code) })
 	return all
 }
@@ -93,21 +93,20 @@ func Analyzers() []*Analyzer {
 // ServerWarnings returns the analyzer whose diagnostics are what the API server writes into status.typeChecking.
 func ServerWarnings() *Analyzer { return types[0] }
 
-// An Input is what is checked.
+// An Input holds the policies and bindings to check, and the cluster around them.
 type Input struct {
 	Set         *policy.Set
 	Types       *schema.Registry
 	KubeVersion string // a minor such as "1.37"
 
-	// State are objects that exist in the cluster, such as params, as they are written; those that are not here may
-	// exist too.
+	// State holds objects of the cluster as they are written, for example params. Other objects may exist too.
 	State []map[string]any
 
-	Sizes policy.Limits // of a webhook; the zero value: it has none
+	Sizes policy.Limits // the limits of a webhook; the zero value is unlimited
 }
 
-// Run returns what the analyzers find, in the order of files and lines. The error is of an input for which nothing can
-// be said, or the end of the context.
+// Run returns the diagnostics of the analyzers, in the order of files and lines. It returns an error if the input
+// cannot be analysed or the context ends.
 func Run(ctx context.Context, in Input, analyzers ...*Analyzer) ([]Diagnostic, error) {
 	envs, err := celenv.New(in.KubeVersion, quirks.SetOf(in.KubeVersion))
 	if err != nil {
@@ -155,21 +154,21 @@ type fieldRef struct {
 	field string
 }
 
-// A pass is one analyzer at work.
+// A pass is one run of an analyzer.
 type pass struct {
 	*subject
 	analyzer *Analyzer
 	found    []Diagnostic
 }
 
-// report adds a diagnostic with what it does not say of itself.
+// report adds a diagnostic, with the analyzer's code and default severity.
 func (p *pass) report(d Diagnostic) {
 	d.Code = p.analyzer.Code
 	d.Severity = cmp.Or(d.Severity, p.analyzer.Severity)
 	p.found = append(p.found, d)
 }
 
-// fix adds a change of the object to what was reported last.
+// fix adds a change of the object to the last diagnostic.
 func (p *pass) fix(change func(map[string]any)) { p.found[len(p.found)-1].Fix = &Fix{Object: change} }
 
 // reportField reports a problem at a field of a policy.
@@ -188,7 +187,15 @@ func (p *pass) reportBinding(b *policy.Binding, path, suggestion, format string,
 	})
 }
 
-// diagnosticIn is the diagnostic of the bytes from..to of an expression.
+// reportLibrary reports a problem at a field of a library.
+func (p *pass) reportLibrary(l *policy.Library, path, suggestion, format string, args ...any) {
+	p.report(Diagnostic{
+		Message: fmt.Sprintf(format, args...), Suggestion: suggestion, Ref: l.Ref(), Field: path,
+		Position: l.Locate(&field.Error{Field: path}),
+	})
+}
+
+// diagnosticIn returns a diagnostic about the bytes from..to of an expression.
 func diagnosticIn(pol *policy.Policy, e policy.Expr, from, to int) Diagnostic {
 	return Diagnostic{
 		Ref: pol.Ref(), Field: e.Field, Expr: e, From: from, To: to,

@@ -149,7 +149,10 @@ func TestReference(t *testing.T) {
 // TestExamples holds what is reported about the examples of this repository: they are clean but for what is listed.
 func TestExamples(t *testing.T) {
 	expected := map[string][]string{
-		"warn-then-deny": {"CG502 pods/resize writes object.spec.containers[].resources, and no rule matches it"},
+		"warn-then-deny": {"CG502 pods/resize writes object.spec.containers[].resources, but the rules do not match it"},
+		// only webhooks without the expression get it, as its annotation says
+		"mutating-webhooks": {
+			"CG403 webhooks[].namespaceSelector.matchExpressions is computed from itself: a second run changes it again"},
 		"crd-versions": {
 			"CG302 object.spec may be absent",
 			"CG302 object.spec may be absent",

@@ -21,11 +21,13 @@ import (
 var costs = []*Analyzer{
 	{
 		Code: "CG601", Name: "cost", Severity: Warning,
-		Title: "an expression or a policy may cost more than the server allows",
-		Text: `One expression may cost 1,000,000 units, the match conditions of a policy together 2,500,000, its validations with their messages 10,000,000, its audit annotations and each mutation 10,000,000. What costs more is an error,
-of which failurePolicy decides. It is a warning where an object that was made with lists of 32 items went over a
-budget, and a note where only the estimate does: for lists and maps of 32 items and texts of 1,000 characters. celgate
-check --measure shows both for all budgets. Two nested loops over one list cost the square of its length.`,
+		Title: "an expression or a policy may exceed a cost limit of the API server",
+		Text: `The limits are, in units: 1,000,000 for one expression, 2,500,000 for the match conditions of a policy
+together, 10,000,000 for its validations with their messages, 10,000,000 for its audit annotations and for each
+mutation. Exceeding a limit is an error, about which failurePolicy decides. It is a warning if a generated object with
+lists of 32 items exceeds a limit, and a note if only the estimate does, which assumes lists and maps of 32 items and
+strings of 1,000 characters. celgate check --measure shows both for all limits. Two nested loops over one list cost
+the square of its length.`,
 		Before: "expression: object.spec.containers.all(a, object.spec.containers.all(b, object.spec.containers.all(c, …)))",
 		After:  "variables:\n- name: names\n  expression: object.spec.containers.map(c, c.name)\n…\nexpression: object.spec.containers.all(c, c.name in variables.names)",
 		run:    findOverBudget,
@@ -33,37 +35,37 @@ check --measure shows both for all budgets. Two nested loops over one list cost 
 	{
 		Code: "CG701", Name: "oldest-minor", Severity: Note,
 		Title: "the policy needs a newer Kubernetes than 1.30",
-		Text: `The functions that expressions may use, and the versions of the policy kinds, came with different minors. A server refuses a policy with a function that the minor before its own does not have. The
-oldest minor is found by compiling with the libraries of each one, from 1.30 to the one that is asked for.`,
+		Text: `The functions of expressions and the versions of the policy kinds were introduced by different minors.
+An API server refuses a policy that uses a function which the previous minor does not have. celgate finds the oldest
+minor by compiling the policy with the libraries of each minor, from 1.30 to the requested one.`,
 		run: oldestMinor,
 	},
 }
 
-// A Measurement is what one policy costs, and where it works.
+// A Measurement is the cost of one policy, and the minors on which it works.
 type Measurement struct {
 	Kind   policy.Kind
 	Name   string
-	Oldest string // the oldest minor on which it compiles; empty if it does not on the one that is asked for
-	// the newest minor that serves its API version, if that is withdrawn; empty: none is known to withdraw it
-	Newest string
-	Why    string // why it does not on the one before; empty if that is not known to celgate either
-	Field  string // the expression that is to blame for it; empty: the kind
+	Oldest string // the oldest minor on which it compiles; empty if it does not compile on Input.KubeVersion
+	Newest string // the newest minor that serves its API version; empty if the version is not withdrawn
+	Why    string // the error of the minor before Oldest; empty if celgate does not know that minor
+	Field  string // the expression with that error; empty if it is about the kind
 	Costs  []Cost
 
-	slow bool // an expression loops so often that the server takes seconds
+	slow bool // an expression loops so often that the server needs seconds
 }
 
-// A Cost is what the expressions of one budget cost.
+// A Cost is the cost of the expressions that share one budget, in CEL cost units.
 type Cost struct {
 	Of        string // "matchConditions", "validations", "auditAnnotations" or "mutations[0]"
 	Limit     int64
-	Estimated int64  // the most for lists and maps of 32 items and texts of 1,000 characters
-	Observed  int64  // the most that an object that was made cost
-	Exceeded  string // what the server says about an object for which it is not enough
+	Estimated int64  // the worst case for lists and maps of 32 items and strings of 1,000 characters
+	Observed  int64  // the maximum of the generated objects
+	Exceeded  string // the server's message for a generated object that exceeds Limit; empty if none does
 	field     string // of its most expensive expression
 }
 
-// Measure measures policies. The error is of an input for which nothing can be said, or the end of the context.
+// Measure measures policies. It returns an error if the input cannot be analysed or the context ends.
 func Measure(ctx context.Context, in Input) ([]Measurement, error) {
 	envs, err := celenv.New(in.KubeVersion, quirks.SetOf(in.KubeVersion))
 	if err != nil {
@@ -77,8 +79,8 @@ func Measure(ctx context.Context, in Input) ([]Measurement, error) {
 	return all, cmp.Or(s.err, ctx.Err())
 }
 
-// Estimate returns what policies may cost at most of each budget, without a look at objects, for lists and maps of 32
-// items and texts of 1,000 characters. The error is as that of [Measure].
+// Estimate returns the worst-case cost of policies for each budget, without evaluating them, for lists and maps of 32
+// items and strings of 1,000 characters. It returns the errors of [Measure].
 func Estimate(ctx context.Context, in Input) (map[policy.Ref][]Cost, error) {
 	envs, err := celenv.New(in.KubeVersion, quirks.SetOf(in.KubeVersion))
 	if err != nil {
@@ -93,13 +95,13 @@ func Estimate(ctx context.Context, in Input) (map[policy.Ref][]Cost, error) {
 	return all, cmp.Or(s.err, ctx.Err())
 }
 
-// assumed is how large values are taken to be.
+// assumed are the sizes of values that estimates assume.
 var assumed = celenv.Sizes{Items: 32, Text: 1000}
 
-// measure returns what a policy costs and where it works.
+// measure returns the measurement of a policy.
 func (s *subject) measure(f *facts) Measurement { return s.try(f).measurement }
 
-// measureAll finds that out.
+// measureAll makes the measurement of a policy.
 func (s *subject) measureAll(f *facts) Measurement {
 	m := Measurement{Kind: f.Kind, Name: f.Name}
 	m.Oldest, m.Field, m.Why = s.findOldest(f)
@@ -114,7 +116,7 @@ func (s *subject) measureAll(f *facts) Measurement {
 	return m
 }
 
-// budgetOf names the budget that an expression is under; empty for a variable.
+// budgetOf returns the name and limit of the budget of an expression; empty for a variable.
 func budgetOf(e *expression) (string, int64) {
 	switch e.Use {
 	case policy.UseMatchCondition:
@@ -129,7 +131,7 @@ func budgetOf(e *expression) (string, int64) {
 	return "", 0
 }
 
-// estimates are what the expressions of a policy may cost at most, each alone.
+// estimates are the worst-case costs of the expressions of a policy, each alone.
 type estimates map[*expression]int64
 
 func (single estimates) add(e *expression, env *cel.Env, tree *cel.Ast) {
@@ -141,7 +143,7 @@ func (single estimates) add(e *expression, env *cel.Env, tree *cel.Ast) {
 	}
 }
 
-// worstOf adds the estimates up by budget and returns, for each budget, these or others, if those are more.
+// worstOf adds up the estimates by budget and returns, for each budget, the larger of the sum and others.
 func (single estimates) worstOf(f *facts, others []Cost) []Cost {
 	var of []Cost
 	largest := map[string]int64{}
@@ -169,7 +171,7 @@ func (single estimates) worstOf(f *facts, others []Cost) []Cost {
 	return of
 }
 
-// variablesOf adds what the variables cost that the expressions of a budget use: each once, and once more for messages.
+// variablesOf returns the cost of the variables that a budget's expressions use: each once, and once more for messages.
 func (single estimates) variablesOf(f *facts, budget string) int64 {
 	used := map[string]map[*expression]bool{}
 	for _, e := range f.exprs {
@@ -193,7 +195,7 @@ func (single estimates) variablesOf(f *facts, budget string) int64 {
 	return sum
 }
 
-// observe runs the policy on objects, small and large, and keeps the most that each budget was charged.
+// observe evaluates the policy on small and large objects and keeps the maximum that each budget was charged.
 func (s *subject) observe(f *facts, costs []Cost) (slow bool) {
 	for _, items := range []int{0, int(assumed.Items)} {
 		t := s.trialOf(items, f)
@@ -217,7 +219,7 @@ func (s *subject) observe(f *facts, costs []Cost) (slow bool) {
 			sums := map[string]int64{}
 			exceeded := ""
 			for _, o := range d.Outcomes {
-				name := strings.TrimPrefix(o.Field, "spec.")
+				name := strings.TrimPrefix(o.Field(), "spec.")
 				if strings.HasPrefix(name, "mutations") {
 					name = name[:strings.IndexByte(name, ']')+1]
 				} else {
@@ -250,12 +252,13 @@ func findOverBudget(p *pass) {
 			d := diagnosticIn(f.Policy, f.exprs[i].Expr, 0, len(f.exprs[i].Src))
 			switch {
 			case c.Exceeded != "":
-				d.Message = fmt.Sprintf("an object with lists of %d items costs more than the server allows",
+				d.Message = fmt.Sprintf("an object with lists of %d items exceeds the server's cost limit",
 					assumed.Items)
-				d.Suggestion = "compute what the loops have in common once, in a variable"
+				d.Suggestion = "compute the common part of the loops once, in a variable"
 			case c.Estimated > c.Limit:
 				d.Severity = Note
-				d.Message = fmt.Sprintf("%s may cost %s of %s units for lists of %d items; objects that were made cost %s", c.Of, thousands(c.Estimated), thousands(c.Limit), assumed.Items, thousands(c.Observed))
+				d.Message = fmt.Sprintf("%s may cost %s of %s units for lists of %d items; generated objects cost up to %s",
+					c.Of, thousands(c.Estimated), thousands(c.Limit), assumed.Items, thousands(c.Observed))
 			default:
 				continue
 			}
@@ -272,27 +275,27 @@ func thousands(n int64) string {
 	return s
 }
 
-// introduced are the minors that first serve the kinds of policies, by kind and API version.
+// introduced holds the first minor that serves each kind of policy, by kind and API version.
 var introduced = map[string]int{
 	"ValidatingAdmissionPolicy v1": 30, "ValidatingAdmissionPolicy v1beta1": 28,
 	"ValidatingAdmissionPolicy v1alpha1": 26,
 	"MutatingAdmissionPolicy v1":         36, "MutatingAdmissionPolicy v1beta1": 34, "MutatingAdmissionPolicy v1alpha1": 32,
 }
 
-// withdrawn are the minors from which on a server with its default flags does not serve the kinds in a version, as the
-// lifecycle of k8s.io/api v0.37.2 has it; MutatingAdmissionPolicy v1 took the place of its betas, which were never on
-// by default, in 1.36.
+// withdrawn holds the first minor that, with default flags, no longer serves a kind in a version, according to the
+// lifecycle in k8s.io/api v0.37.2. In 1.36 MutatingAdmissionPolicy v1 replaced its betas, which were never on by
+// default.
 var withdrawn = map[string]int{
 	"ValidatingAdmissionPolicy v1beta1": 34, "ValidatingAdmissionPolicy v1alpha1": 32,
 	"MutatingAdmissionPolicy v1beta1": 36, "MutatingAdmissionPolicy v1alpha1": 36,
 }
 
-// versionedKind is the kind of a policy and the version in which it is written.
+// versionedKind returns the kind and API version of a policy.
 func versionedKind(f *facts) string {
 	return string(f.Kind) + " " + f.APIVersion[strings.LastIndexByte(f.APIVersion, '/')+1:]
 }
 
-// findOldest finds the oldest minor on which a policy compiles, and what keeps it from the one before.
+// findOldest returns the oldest minor on which a policy compiles, and the field and error on the minor before.
 func (s *subject) findOldest(f *facts) (minor, blamed, why string) {
 	refused := func(n int) (field, message string) {
 		envs, err := s.older[n]()
@@ -321,7 +324,7 @@ func (s *subject) findOldest(f *facts) (minor, blamed, why string) {
 	return s.KubeVersion, blamed, why
 }
 
-// environmentsBefore returns what makes the environments of each minor before one, once: by their numbers.
+// environmentsBefore returns memoised constructors of the environments of each minor before one, by number.
 func environmentsBefore(kubeVersion string) []func() (*celenv.Set, error) {
 	newest := 0
 	if _, err := fmt.Sscanf(kubeVersion, "1.%d", &newest); err != nil {
@@ -343,12 +346,12 @@ func oldestMinor(p *pass) {
 		}
 		i := slices.IndexFunc(f.exprs, func(e *expression) bool { return e.Field == m.Field })
 		if i < 0 {
-			continue // its kind and version say so
+			continue // the reason is the kind and version
 		}
 		d := diagnosticIn(f.Policy, f.exprs[i].Expr, 0, len(f.exprs[i].Src))
-		d.Message = fmt.Sprintf("the oldest Kubernetes that takes the policy is %s", m.Oldest)
+		d.Message = fmt.Sprintf("the oldest Kubernetes that accepts the policy is %s", m.Oldest)
 		if found := wording.Problems(m.Why); len(found) > 0 {
-			d.Message += ": before, " + found[0].Message
+			d.Message += "; older ones report: " + found[0].Message
 		}
 		p.report(d)
 	}

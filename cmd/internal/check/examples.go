@@ -15,16 +15,15 @@ import (
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// An Example is a request that was made for a policy, and what all policies together say about it.
+// An Example is a request that was generated for a policy, and the decision of all policies together.
 type Example struct {
 	Policy   *policy.Policy
 	Request  *celgate.Request
 	Decision *celgate.Decision
 }
 
-// Examples makes requests for policies that have a binding, as the checks do that run policies: for each policy one
-// that passes, and one for each expression that fails. Beside them it returns the objects that must exist for that: a
-// namespace and params.
+// Examples generates requests for the policies that have a binding: for each policy one request that passes, and one
+// for each expression that can fail. It also returns the objects that must exist for them: a namespace and params.
 func Examples(ctx context.Context, in Input) ([]Example, []map[string]any, error) {
 	s, bound, err := boundPolicies(ctx, in)
 	if len(bound) == 0 || err != nil {
@@ -47,7 +46,7 @@ func Examples(ctx context.Context, in Input) ([]Example, []map[string]any, error
 		}
 		stored = append(stored, object)
 	}
-	for _, object := range around.objects() { // what is given is not made
+	for _, object := range around.objects() { // except those that the input contains
 		if !exist[identity(object)] {
 			exist[identity(object)] = true
 			objects = append(objects, object)
@@ -89,7 +88,7 @@ func Examples(ctx context.Context, in Input) ([]Example, []map[string]any, error
 	return all, objects, nil
 }
 
-// boundPolicies returns the policies that have a binding, and the subject that they are of.
+// boundPolicies returns the policies that have a binding, and their subject.
 func boundPolicies(ctx context.Context, in Input) (*subject, []*facts, error) {
 	envs, err := celenv.New(in.KubeVersion, quirks.SetOf(in.KubeVersion))
 	if err != nil {
@@ -99,8 +98,8 @@ func boundPolicies(ctx context.Context, in Input) (*subject, []*facts, error) {
 	return s, slices.DeleteFunc(slices.Clone(s.facts), func(f *facts) bool { return len(f.bindings) == 0 }), nil
 }
 
-// Specimens makes requests for policies that have a binding, as the checks do that run policies, and the objects that
-// must exist for them: creations of objects of the kinds that each policy matches.
+// Specimens generates CREATE requests for the kinds that each policy with a binding matches. It also returns the
+// objects that must exist for them.
 func Specimens(ctx context.Context, in Input) ([]*celgate.Request, []map[string]any, error) {
 	s, bound, err := boundPolicies(ctx, in)
 	if len(bound) == 0 || err != nil {
@@ -113,8 +112,8 @@ func Specimens(ctx context.Context, in Input) ([]*celgate.Request, []map[string]
 	return requests, s.newMaker(bound...).objects(), nil
 }
 
-// exampleOf says what a decision is an example of: which expression of the policy fails, or that it passes, or that it
-// changes the object. A decision that another policy makes is none.
+// exampleOf returns what a decision is an example of: an expression of the policy that fails, a pass, or a changed
+// object; false if another policy makes the decision.
 func (f *facts) exampleOf(d *celgate.Decision) (string, bool) {
 	for _, v := range d.Violations {
 		if v.Kind == f.Kind && v.Policy == f.Name {

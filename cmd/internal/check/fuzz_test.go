@@ -38,8 +38,8 @@ func FuzzRun(f *testing.F) {
 				p.Validations = []policy.Validation{
 					{Expr: expr(a, "spec.validations[0].expression"), Message: a,
 						MessageExpr: expr(b, "spec.validations[0].messageExpression")}}
-				p.AuditAnnotations = []policy.AuditAnnotation{
-					{Key: "k", ValueExpr: expr(b, "spec.auditAnnotations[0].valueExpression")}}
+				p.AuditAnnotations = []policy.NamedExpr{
+					{Name: "k", Expr: expr(b, "spec.auditAnnotations[0].valueExpression")}}
 			} else {
 				p.Mutations = []policy.Mutation{
 					{PatchType: policy.ApplyConfiguration,

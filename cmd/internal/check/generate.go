@@ -10,6 +10,7 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/effects"
 	"github.com/celgate/celgate/internal/shape"
+	"github.com/celgate/celgate/internal/storable"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -122,7 +123,7 @@ func (m *maker) objects() []map[string]any {
 			}
 			if s := b.ParamRef.Selector; s != nil {
 				selected := map[string]any{}
-				satisfySelector(selected, s)
+				storable.Satisfy(selected, s)
 				metadata["labels"] = selected
 			}
 			id := fmt.Sprint(kind, metadata["namespace"], "/", metadata["name"])
@@ -142,24 +143,7 @@ func (m *maker) objects() []map[string]any {
 // satisfy adds the labels that a selector of match resources asks for.
 func satisfy(labels map[string]any, r *policy.MatchResources, of func(*policy.MatchResources) *metav1.LabelSelector) {
 	if r != nil {
-		satisfySelector(labels, of(r))
-	}
-}
-
-func satisfySelector(labels map[string]any, s *metav1.LabelSelector) {
-	if s == nil {
-		return
-	}
-	for key, value := range s.MatchLabels {
-		labels[key] = value
-	}
-	for _, e := range s.MatchExpressions {
-		switch {
-		case e.Operator == metav1.LabelSelectorOpIn && len(e.Values) > 0:
-			labels[e.Key] = e.Values[0]
-		case e.Operator == metav1.LabelSelectorOpExists && labels[e.Key] == nil:
-			labels[e.Key] = "a"
-		}
+		storable.Satisfy(labels, of(r))
 	}
 }
 
@@ -205,6 +189,7 @@ func (m *maker) request(t target, presence float64) *celgate.Request {
 			m.put(object, t.typ, p.Split())
 		}
 	}
+	storable.Complete(object, t.kind)
 	labels, _ := metadata["labels"].(map[string]any)
 	if labels == nil {
 		labels = map[string]any{}

@@ -7,7 +7,7 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// IgnoreAnnotation is the annotation of a policy or binding that keeps diagnostics about it from being reported. Its
+// IgnoreAnnotation is the annotation of a policy or binding that suppresses diagnostics about it. Its
 // lines are codes, a colon and the reason: "CG302: the webhook before us sets it".
 const IgnoreAnnotation = "celgate.dev/ignore"
 
@@ -43,6 +43,9 @@ func (s *subject) ignore(all []Diagnostic) {
 	}
 	for _, b := range s.Set.Bindings {
 		annotations[b.Ref()] = b.Metadata.Annotations
+	}
+	for _, l := range s.Set.Libraries {
+		annotations[l.Ref()] = l.Metadata.Annotations
 	}
 	for i := range all {
 		d := &all[i]

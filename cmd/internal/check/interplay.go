@@ -19,60 +19,71 @@ var interplay = []*Analyzer{
 	{
 		Code: "CG401", Name: "same-field-written", Severity: Warning,
 		Title: "two policies write the same field",
-		Text: `The server runs mutating policies in no particular order. If two of them write different values to one field, the last one wins, and which one that is may change with every restart. It is a
-note where match conditions or selectors may keep the policies apart.`,
+		Text: `The API server runs mutating policies in random order. If two of them write different values to one
+field, the last one wins, and which one that is may change with every restart. It is a note if match conditions or
+selectors may keep the policies apart.`,
 		run: sameField,
 	},
 	{
 		Code: "CG402", Name: "order-dependent", Severity: Warning,
-		Title: "a mutating policy reads what another one writes",
-		Text: `The server runs mutating policies in no particular order: the policy may see the field before or after the other one wrote it. With reinvocationPolicy IfNeeded the policy runs again after the others changed
-the object (this is a note then), but never if a match condition was false the first time.`,
+		Title: "a mutating policy reads a field that another one writes",
+		Text: `The API server runs mutating policies in random order, so the policy may read the field before or after
+the other one writes it. It is a note with reinvocationPolicy IfNeeded: the policy runs again after others changed the
+object, but never if a match condition was false the first time.`,
 		run: orderDependent,
 	},
 	{
 		Code: "CG403", Name: "not-idempotent", Severity: Warning,
 		Title: "a second run of the mutation changes the object again",
-		Text: `With reinvocationPolicy IfNeeded the server may run the policy twice. An append to a list that does not ask whether the item is already there adds it twice; a value computed from the field itself is
-computed twice. With Never the same happens when objects are updated, if the policy matches UPDATE.`,
+		Text: `With reinvocationPolicy IfNeeded the API server may run the policy twice. If an expression appends an
+item to a list without testing whether the list already contains it, the item is added twice; a value that is computed
+from the field itself is computed twice. With Never the same happens when the object is updated, if the policy matches
+UPDATE.`,
 		Before: "reinvocationPolicy: IfNeeded\n…\nexpression: \"[JSONPatch{op: 'add', path: '/spec/tolerations/-', value: {'key': 'a'}}]\"",
 		After:  "expression: >-\n  object.spec.tolerations.exists(t, t.key == 'a') ? []\n  : [JSONPatch{op: 'add', path: '/spec/tolerations/-', value: {'key': 'a'}}]",
 		run:    findNotIdempotent,
 	},
 	{
 		Code: "CG404", Name: "order-changes-result", Severity: Warning,
-		Title: "two mutating policies come to different results in their two orders",
-		Text: `The server runs mutating policies in no particular order, which changes with every restart. Both policies were run in both orders, with their second passes, on objects that were made from the schema of the matched
-kinds and the fields that the policies read and write. The example is an object for which the results differ. CG401 and CG402 say which field it is about.`,
+		Title: "the result of two mutating policies depends on their order",
+		Text: `The API server runs mutating policies in random order, which may change with every restart. celgate runs
+both policies in both orders, with their second passes, on objects that it generates from the schema of the matched
+kinds and the fields that the policies read and write. The example is an object for which the results differ. CG401
+and CG402 name the field.`,
 		run: orderMatters,
 	},
 	{
 		Code: "CG405", Name: "two-versions", Severity: Warning,
-		Title:  "two mutating policies see a custom resource in different versions",
-		Text:   `With matchPolicy Equivalent a policy sees the object in the version that its rule names. Each version is a copy of the object that came in, and only the copy that was changed last is kept: what the other policies did is lost.`,
+		Title: "two mutating policies see different versions of a custom resource",
+		Text: `With matchPolicy Equivalent a policy sees the object in the version that its rule names. The API server
+converts the original object separately for each version, and keeps only the copy that was changed last: the changes
+of the other policies are lost.`,
 		Before: "resourceRules:   # of one policy; the rule of another one has apiVersions: [v1]\n- {apiGroups: [example.com], apiVersions: [v2], operations: [CREATE], resources: [widgets]}",
 		After:  "resourceRules:   # of both\n- {apiGroups: [example.com], apiVersions: [v1], operations: [CREATE], resources: [widgets]}",
 		run:    twoVersions,
 	},
 	{
 		Code: "CG406", Name: "no-order", Severity: Warning,
-		Title: "policies of the dialect cannot run in the order that they ask for or need",
-		Text: `Of the mutating policies of the dialect, who writes a field runs before who reads it. Where each of some policies reads what another one writes there is no such order, and their names decide; an order of theirs says which
-is meant. An order that names no mutating policy in force, or contradicts another one, is an error: it is left out. celgate check --order shows the whole order with its reasons.`,
+		Title: "mutating policies of the dialect do not have a valid order",
+		Text: `Of the mutating policies of the dialect, a policy that writes a field runs before the policies that read
+the field. If some policies all read what another one of them writes, there is no such order: they run in the order of
+their names, unless the spec.order of one of them decides. A spec.order that contradicts another one, or names a
+policy that is not a mutating policy in force, is an error and has no effect. celgate check --order shows the whole
+order with its reasons.`,
 		Before: "spec:\n  order: {after: [lables.example.com]}",
 		After:  "spec:\n  order: {after: [labels.example.com]}",
 		run:    findUnordered,
 	},
 }
 
-// findUnordered finds policies of the dialect that are in no order.
+// findUnordered finds policies of the dialect that do not have an order.
 func findUnordered(p *pass) {
 	if !slices.ContainsFunc(p.facts, func(f *facts) bool { return f.Kind == policy.Admission && f.Mutates() }) {
 		return
 	}
 	engine, err := celgate.New(p.Set, celgate.Options{KubeVersion: p.KubeVersion, Types: p.Types})
 	if err != nil {
-		return // the set is one that no cluster has, of which others tell
+		return // the set is invalid, which other checks report
 	}
 	problems, err := engine.OrderProblems()
 	p.err = cmp.Or(p.err, err)
@@ -84,7 +95,7 @@ func findUnordered(p *pass) {
 	}
 	for _, found := range problems {
 		d := Diagnostic{Ref: found.Ref, Field: found.Field, Position: found.Position, Message: found.Message,
-			Suggestion: "spec.order of one of them says which comes first"}
+			Suggestion: "set spec.order of one of them"}
 		if found.IsError {
 			d.Severity, d.Suggestion = Error, ""
 			if near := spell.Nearest(found.Value, names, max(2, len(found.Value)/4)); found.Reason == "UnknownPolicy" && near != "" {
@@ -102,7 +113,7 @@ type written struct {
 	effects.Write
 }
 
-// writes are all writes of the mutations of a policy, without the keys of items.
+// writes returns all writes of the mutations of a policy, without the keys of items.
 func (f *facts) writes() []written {
 	var all []written
 	for e := range f.parsedExpressions() {
@@ -126,7 +137,7 @@ func (f *facts) writes() []written {
 	return all
 }
 
-// meets reports that both policies may match one request.
+// meets reports whether both policies may match one request.
 func (f *facts) meets(other *facts) bool {
 	if f.Kind != other.Kind || len(f.bindings) == 0 || len(other.bindings) == 0 {
 		return false
@@ -141,7 +152,7 @@ func (f *facts) meets(other *facts) bool {
 	})
 }
 
-// isSelective reports that a policy matches only some of the objects of its kinds.
+// isSelective reports whether a policy matches only some of the objects of its kinds.
 func (f *facts) isSelective() bool {
 	if len(f.MatchConditions) > 0 {
 		return true
@@ -180,13 +191,12 @@ func sameField(p *pass) {
 					}
 					seen[w.Path] = true
 					d := f.diagnosticAt(w.e, w.ID)
-					d.Message = fmt.Sprintf("%s writes %s too: the server's random order decides which value stays",
+					d.Message = fmt.Sprintf("%s also writes %s: the server's random order decides which value remains",
 						other.Name, w.Path)
 					if f.Kind == policy.Admission {
-						d.Message = fmt.Sprintf("%s writes %s too: of the two, the one that runs later decides", other.Name,
-							w.Path)
+						d.Message = fmt.Sprintf("%s also writes %s: the policy that runs later decides", other.Name, w.Path)
 					}
-					d.Suggestion = "write it in one policy, or keep them apart by match conditions"
+					d.Suggestion = "write the field in one policy, or separate the policies by match conditions"
 					if f.isSelective() || other.isSelective() || proved {
 						d.Severity = Note
 					}
@@ -197,7 +207,7 @@ func sameField(p *pass) {
 	}
 }
 
-// sameValue reports equal constants.
+// sameValue reports whether both expressions are the same constant.
 func sameValue(a, b ast.Expr) bool {
 	x, y := constant(a), constant(b)
 	return x != nil && x == y
@@ -227,9 +237,8 @@ func orderDependent(p *pass) {
 						}
 						reported[r.Path] = true
 						d := f.diagnosticAt(e, r.ID)
-						d.Message = fmt.Sprintf("%s is written by %s, before or after it is read here", r.Path,
-							other.Name)
-						d.Suggestion = "do both in one policy"
+						d.Message = fmt.Sprintf("%s writes %s, before or after this policy reads it", other.Name, r.Path)
+						d.Suggestion = "read and write the field in one policy"
 						if f.Reinvocation == policy.IfNeeded || f.isSelective() || other.isSelective() || proved {
 							d.Severity = Note
 						}
@@ -257,14 +266,14 @@ func findNotIdempotent(p *pass) {
 				d := f.diagnosticAt(w.e, w.ID)
 				d.Message = fmt.Sprintf("a second run appends to %s again",
 					strings.TrimPrefix(list.String(), "object."))
-				d.Suggestion = "ask first whether the item is already there"
+				d.Suggestion = "test first whether the item is already present"
 				found.show(&d, w.e)
 				p.report(d)
 			case w.Value != nil && computes(w.e, w.Value, w.Path.Generalize()):
 				d := f.diagnosticAt(w.e, w.ID)
 				d.Message = fmt.Sprintf("%s is computed from itself: a second run changes it again",
 					strings.TrimPrefix(w.Path.String(), "object."))
-				d.Suggestion = "ask in a match condition whether it is already done"
+				d.Suggestion = "test in a match condition whether the change is already made"
 				if len(f.MatchConditions) > 0 {
 					d.Severity = Note
 				}
@@ -279,7 +288,7 @@ func findNotIdempotent(p *pass) {
 			if e.Field == found.mutation.Expr.Field {
 				d := diagnosticIn(f.Policy, e.Expr, 0, len(e.Src))
 				d.Message, d.Suggestion = "a second run changes the object again",
-					"ask first, in the expression or in a match condition, whether it is already done"
+					"test first, in the expression or in a match condition, whether the change is already made"
 				found.show(&d, e)
 				p.report(d)
 			}
@@ -287,8 +296,8 @@ func findNotIdempotent(p *pass) {
 	}
 }
 
-// appendsToSet are the appends of a JSON patch to a list that the same patch has set before: a second run makes the
-// same list.
+// appendsToSet returns the appends of a JSON patch to a list that the same patch has set before: a second run produces
+// the same list.
 func appendsToSet(e *expression) map[int64]bool {
 	found := map[int64]bool{}
 	var follow func(x ast.Expr, set []effects.Path) []effects.Path
@@ -324,8 +333,8 @@ func appendsToSet(e *expression) map[int64]bool {
 	return found
 }
 
-// undoes reports that e, a variable that it uses or a match condition looks at what the policy writes: the condition of
-// the mutation may be false after it.
+// undoes reports whether e, a variable that it uses or a match condition reads a field that the policy writes: after
+// the mutation, its condition may be false.
 func (f *facts) undoes(e *expression) bool {
 	var paths []effects.Path
 	for _, w := range f.writes() {
@@ -350,7 +359,7 @@ func (f *facts) undoes(e *expression) bool {
 	return false
 }
 
-// show adds the example to the first diagnostic about the mutation that it is of.
+// show adds the example to the first diagnostic about its mutation.
 func (u *unstable) show(d *Diagnostic, e *expression) {
 	if u != nil && !u.shown && u.mutation.Expr.Field == e.Field {
 		u.shown = true
@@ -358,10 +367,11 @@ func (u *unstable) show(d *Diagnostic, e *expression) {
 	}
 }
 
-// mostPairs bounds the pairs of policies that are run in both orders.
+// mostPairs bounds the number of pairs of policies that are run in both orders.
 const mostPairs = 200
 
-// disorder is an example of two policies whose result depends on their order; nil if none was found. a comes before b.
+// disorder returns an object for which the result of two policies depends on their order; nil if none was found. a
+// comes before b.
 func (p *pass) disorder(a, b *facts) []string {
 	if a.Kind == policy.Admission {
 		return nil // the server does not sort these
@@ -380,7 +390,7 @@ func (p *pass) disorder(a, b *facts) []string {
 	return example
 }
 
-// touches reports that f reads or writes what other writes, as far as that is written out.
+// touches reports whether f may read or write a field that other writes.
 func (f *facts) touches(other *facts) bool {
 	for _, w := range other.writes() {
 		if !w.Exact {
@@ -421,9 +431,9 @@ func orderMatters(p *pass) {
 				return e.Use.Mutates()
 			})
 			d := diagnosticIn(f.Policy, f.exprs[j].Expr, 0, len(f.exprs[j].Src))
-			d.Message = fmt.Sprintf("the result depends on whether %s or %s is asked first, which is random",
+			d.Message = fmt.Sprintf("the result depends on whether %s or %s runs first, which is random",
 				other.Name, f.Name)
-			d.Suggestion = "do both in one policy, or let neither look at what the other writes"
+			d.Suggestion = "merge the policies, or avoid reading fields that the other policy writes"
 			d.Example = example
 			p.report(d)
 		}
@@ -447,7 +457,7 @@ func twoVersions(p *pass) {
 					continue
 				}
 				p.reportField(f.Policy, "spec.matchConstraints.resourceRules", "name the same versions in both policies",
-					"%s sees %s as %s and this policy as %s: of two copies that are changed the server keeps one",
+					"%s sees %s as %s and this policy as %s: the server keeps only one of two changed copies",
 					other.Name, t.resource.Resource, other.targets[j].resource.Version, t.resource.Version)
 				break
 			}
@@ -455,7 +465,7 @@ func twoVersions(p *pass) {
 	}
 }
 
-// looksAt reports that e, a variable that it uses or a match condition reads below path: it may ask for the item.
+// looksAt reports whether e, a variable that it uses or a match condition reads below path: it may test for the item.
 func (f *facts) looksAt(e *expression, path effects.Path) bool {
 	below := func(e *expression) bool {
 		return slices.ContainsFunc(e.reads.List,
@@ -472,7 +482,7 @@ func (f *facts) looksAt(e *expression, path effects.Path) bool {
 	return false
 }
 
-// computes reports that a value is a sum, difference or product of the field at path.
+// computes reports whether a value is a sum, difference, product or quotient of the field at path.
 func computes(e *expression, value ast.Expr, path effects.Path) bool {
 	if value.Kind() != ast.CallKind {
 		return false

@@ -10,9 +10,11 @@ import (
 var loops = []*Analyzer{
 	{
 		Code: "CG602", Name: "slow-loop", Severity: Warning,
-		Title: "an expression loops so often that the server takes seconds or minutes",
-		Text: `The server counts costs in a way whose time grows with the square of the iterations of one evaluation: about a second for 15,000, half a minute for 60,000, though their cost is well below
-what one expression may cost. Requests then end with a timeout. It is told where an object that was made shows it; celgate itself runs such loops fast, and what it runs for a check is bounded by what it costs.`,
+		Title: "an expression loops so often that the API server needs seconds or minutes",
+		Text: `The API server counts costs in a way whose time grows with the square of the iterations of one
+evaluation: about a second for 15,000 iterations, half a minute for 60,000, although their cost is far below the limit
+of one expression. Requests then time out. It is reported if a generated object shows it; celgate itself evaluates
+such loops fast, and limits the cost of the evaluations of a check.`,
 		Before: "expression: lists.range(60000).all(i, object.data[string(i)] != '')",
 		After:  "expression: object.data.all(k, object.data[k] != '')",
 		run: func(p *pass) {
@@ -28,14 +30,14 @@ what one expression may cost. Requests then end with a timeout. It is told where
 				}
 				d := diagnosticIn(f.Policy, f.exprs[i].Expr, 0, len(f.exprs[i].Src))
 				d.Message = "a loop of more than 15,000 iterations takes the server seconds or minutes"
-				d.Suggestion = "loop over what the object has instead of over a range of numbers"
+				d.Suggestion = "loop over a list or map of the object instead of a range of numbers"
 				p.report(d)
 			}
 		},
 	},
 }
 
-// loopsForLong reports that a decision notes a slow loop.
+// loopsForLong reports whether a decision notes a slow loop.
 func loopsForLong(d *celgate.Decision) bool {
 	return slices.ContainsFunc(d.Notes, func(n celgate.Note) bool {
 		return n.Quirk != nil &&

@@ -15,13 +15,13 @@ type presence struct {
 	as    stage
 }
 
-// A stage is how far the server has got with an object when it is looked at.
+// A stage is a point in the server's processing of an object.
 type stage uint8
 
 const (
 	decoded    stage = iota // defaulted
-	registered              // with what the registry gives to a new one
-	stored                  // with what every stored object has
+	registered              // with the fields that the registry sets in a new object
+	stored                  // with the fields that every stored object has
 )
 
 // always are members that the server fills in before any policy sees an object, or that every object has.
@@ -29,9 +29,9 @@ var always = map[string]bool{
 	"apiVersion": true, "kind": true, "metadata": true, "metadata\x00name": true, "metadata\x00namespace": true,
 }
 
-// isPresent reports that every object of a kind that has the parent of a path has the path itself: it is required, is
-// never left out, or has a default. An object with nothing but the parent is prepared as the server does it, and looked
-// at. What cannot be found out counts as present.
+// isPresent reports whether every object of a kind that has the parent of a path has the path itself, because it is
+// required, always written or defaulted. It prepares an object with nothing but the parent, as the server does. In
+// doubt, a field counts as present.
 func (s *subject) isPresent(kind schema.GroupVersionKind, path effects.Path, as stage) bool {
 	question := presence{kind, path.Steps, as}
 	answer, known := s.presences[question]
@@ -76,7 +76,7 @@ func (s *subject) findPresence(kind schema.GroupVersionKind, path effects.Path, 
 	return found
 }
 
-// objectAt returns an object as the server has it at a stage.
+// objectAt returns an object as the server sees it at a stage.
 func (s *subject) objectAt(as stage, object map[string]any, kind schema.GroupVersionKind) (map[string]any, error) {
 	resource := s.Types.ResourceFor(kind)
 	switch {
@@ -95,7 +95,7 @@ func (s *subject) objectAt(as stage, object map[string]any, kind schema.GroupVer
 	return prepare.Normalise(object, s.Types, kind)
 }
 
-// grow makes the objects and lists on a path exist; false if the path does not lead to an object.
+// grow creates the objects and lists on a path; false if the path does not lead to an object.
 func grow(object map[string]any, t *shape.Type, steps []string) bool {
 	if len(steps) == 0 {
 		return true
@@ -106,7 +106,7 @@ func grow(object map[string]any, t *shape.Type, steps []string) bool {
 	if key == effects.Item {
 		key = "a"
 	}
-	if child != nil && child.Kind == shape.List { // a list takes its step into the item along
+	if child != nil && child.Kind == shape.List { // a list consumes the step to its item too
 		if len(rest) == 0 || rest[0] != effects.Item {
 			return false
 		}

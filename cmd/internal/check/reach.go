@@ -10,48 +10,57 @@ import (
 	"github.com/celgate/celgate/internal/typed"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 var reach = []*Analyzer{
 	{
 		Code: "CG501", Name: "blast-radius", Severity: Warning,
-		Title: "an error in the policy stops the cluster's own writes",
-		Text: `The rules match leases or the status of nodes, which the control plane and every node write all the time, and failurePolicy is Fail: an evaluation error, or a param that is missing, keeps
-leader election and heartbeats from being written. Name the resources that the policy is about, or exclude these with excludeResourceRules, a namespaceSelector or a match condition.`,
+		Title: "an error in the policy blocks writes of the control plane",
+		Text: `The rules match leases or the status of nodes, which the control plane and every node write
+continuously, and failurePolicy is Fail. An evaluation error or a missing param then blocks leader election and
+heartbeats. Name the resources that the policy is about, or exclude these with excludeResourceRules, a
+namespaceSelector or a match condition.`,
 		Before: "failurePolicy: Fail\nresourceRules:\n- {apiGroups: ['*'], apiVersions: ['*'], operations: ['*'], resources: ['*/*']}",
 		After:  "failurePolicy: Fail\nresourceRules:\n- {apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments]}",
 		run:    blastRadius,
 	},
 	{
 		Code: "CG502", Name: "subresource-not-covered", Severity: Note,
-		Title: "a subresource can change what the policy looks at",
-		Text: `A rule for a resource does not match its subresources. Some of them write fields that policies guard: replicas through scale, containers of a running Pod through ephemeralcontainers, their resources through
-resize. It is a warning where the rules name the resource of what the last two write.`,
+		Title: "a subresource can change a field that the policy checks",
+		Text: `A rule for a resource does not match its subresources, and some of them write fields that policies
+check: scale writes replicas, ephemeralcontainers adds containers to a running Pod, resize changes the resources of
+its containers. For the last two it is a warning if the rules name the resource.`,
 		Before: "resourceRules:\n- {apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments]}\n…\nexpression: object.spec.replicas <= 5",
 		After:  "resourceRules:\n- {apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments, deployments/scale]}",
 		run:    findUncovered,
 	},
 	{
 		Code: "CG503", Name: "update-not-covered", Severity: Note,
-		Title:  "an update can change what the policy looks at",
-		Text:   `The rules match CREATE but not UPDATE. What the policy asks of a new object, a later update may take away. Where the API lets the field change, match UPDATE too; where it does not, nothing is wrong.`,
+		Title: "an update can change a field that the policy checks",
+		Text: `The rules match CREATE but not UPDATE, so a later update may undo what the policy requires of a new
+object. If the API allows the field to change, match UPDATE too; if it does not, nothing is wrong.`,
 		Before: "operations: [CREATE]\n…\nexpression: object.spec.replicas <= 5",
 		After:  "operations: [CREATE, UPDATE]\n…\nexpression: object.spec.replicas <= 5",
 		run:    updates,
 	},
 	{
 		Code: "CG504", Name: "exempt-resource", Severity: Warning,
-		Title:  "the server asks no policy about the resource",
-		Text:   `Policies and their bindings, token reviews and access reviews never reach a policy, or nobody could repair a policy that denies everything. A rule that names them matches nothing. Webhook configurations are not exempt.`,
+		Title: "the API server does not evaluate policies for the resource",
+		Text: `Policies and their bindings, token reviews and access reviews are exempt from policies; otherwise nobody
+could repair a policy that denies everything. A rule that names one of them matches nothing. Webhook configurations
+are not exempt.`,
 		Before: "resourceRules:\n- {apiGroups: [admissionregistration.k8s.io], apiVersions: ['*'], operations: ['*'], resources: [validatingadmissionpolicies]}",
 		After:  "# who may write policies is a matter of RBAC",
 		run:    exemptResources,
 	},
 	{
 		Code: "CG505", Name: "namespace-leaves-selector", Severity: Warning,
-		Title: "an update of a Namespace can leave the namespaceSelector",
-		Text: `For a request on a Namespace itself the selector looks at the labels in the request, not at those that are stored. Who removes the label with an update is not matched by it: the policy does not see the very
-update that it would have to deny. Leave out the selector and ask for oldObject's labels.`,
+		Title: "an update of a Namespace can evade the namespaceSelector",
+		Text: `For a request about a Namespace itself, the selector is compared with the labels in the request, not
+with the stored labels. An update that removes the label is not matched, so the policy does not see the very update
+that it should deny. Remove the selector and test the labels of oldObject. A selector by the name of the Namespace, with
+the label kubernetes.io/metadata.name, is not reported: that label cannot change.`,
 		Before: "namespaceSelector: {matchLabels: {env: prod}}\nresourceRules:\n- {apiGroups: [''], apiVersions: [v1], operations: [UPDATE], resources: [namespaces]}",
 		After:  "resourceRules:\n- {apiGroups: [''], apiVersions: [v1], operations: [UPDATE], resources: [namespaces]}\n…\nmatchConditions:\n- name: was-prod\n  expression: oldObject.metadata.?labels[?'env'].orValue('') == 'prod'",
 		run:    leavesSelector,
@@ -59,32 +68,38 @@ update that it would have to deny. Leave out the selector and ask for oldObject'
 	{
 		Code: "CG506", Name: "matches-own-params", Severity: Warning,
 		Title: "the policy matches the kind of its own params",
-		Text: `The rules match the kind that spec.paramKind names: the params are judged by the policy that they configure. A param that makes the policy fail, or that it does not allow, may then not be corrected
-or deleted. Leave the kind out of the rules, or exclude the params with excludeResourceRules, a namespaceSelector or a match condition. It is a note where one of these, or a condition, may do so already.`,
+		Text: `The rules match the kind that spec.paramKind names, so the policy decides about its own params. If a
+param makes the policy fail, or the policy denies it, it may be impossible to correct or delete the param. Remove the
+kind from the rules, or exclude the params with excludeResourceRules, a namespaceSelector or a match condition. It is
+a note if the policy has one of these, which may exclude the params already.`,
 		Before: "paramKind: {apiVersion: v1, kind: ConfigMap}\nresourceRules:\n- {apiGroups: [''], apiVersions: [v1], operations: ['*'], resources: ['*']}",
 		After:  "paramKind: {apiVersion: v1, kind: ConfigMap}\nresourceRules:\n- {apiGroups: [''], apiVersions: [v1], operations: ['*'], resources: ['*']}\nexcludeResourceRules:\n- {apiGroups: [''], apiVersions: [v1], operations: ['*'], resources: [configmaps]}",
 		run:    matchesParams,
 	},
 	{
 		Code: "CG507", Name: "templates-not-covered", Severity: Note,
-		Title: "a workload is stored though its Pods are refused",
-		Text: `The policy denies Pods, and most Pods are made by controllers: whoever applies a Deployment is told that all is well, and its Pods are refused later. No policy of the set looks at the template that they are made
-of. A warning about a Pod is heard by its controller alone. celgate apply and celgate test follow workloads to their Pods, so that CI tells; to tell whoever applies the workload, write a policy for the kinds with templates, with the action Warn, as the Pods are refused anyway; an AdmissionPolicy has templates: [pods].`,
+		Title: "a workload is stored although its Pods are denied",
+		Text: `The policy denies Pods, and controllers create most Pods: applying a Deployment succeeds, and its Pods
+are denied later. None of the policies reads the Pod template. If the policy only warns about Pods, only the
+controller receives the warning. celgate apply and celgate test follow workloads to their Pods, so CI reports the
+denial. To report it when a workload is applied, add a policy for the kinds with templates; its action can be Warn,
+since the Pods are denied anyway. An AdmissionPolicy can set templates: [pods] instead.`,
 		Before: "resourceRules:\n- {apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [pods]}\n…\nexpression: object.spec.?hostNetwork != optional.of(true)",
 		After:  "# beside it, with validationActions: [Warn]\nresourceRules:\n- {apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments, statefulsets, daemonsets]}\n…\nexpression: object.spec.template.spec.?hostNetwork != optional.of(true)",
 		run:    findUncoveredTemplates,
 	},
 	{
 		Code: "CG508", Name: "excluded-entirely", Severity: Warning,
-		Title:  "the exclude rules take away all that is included",
-		Text:   `A request that an exclude rule matches is not matched by the policy or binding, whatever its resourceRules say. Where the exclude rules cover every resource and operation that is included, nothing is left.`,
+		Title: "the exclude rules cover everything that is included",
+		Text: `A policy or binding does not match a request that one of its exclude rules matches, whatever its
+resourceRules say. If the exclude rules cover every resource and operation that is included, nothing is left.`,
 		Before: "resourceRules:\n- {apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments]}\nexcludeResourceRules:\n- {apiGroups: [apps], apiVersions: ['*'], operations: ['*'], resources: ['*']}",
 		After:  "resourceRules:\n- {apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments]}",
 		run:    findExcluded,
 	},
 }
 
-// matchesParams finds policies that judge their own params.
+// matchesParams finds policies that match their own params.
 func matchesParams(p *pass) {
 	for _, f := range p.facts {
 		kind, ops := p.paramKind(f), f.operations()
@@ -104,7 +119,7 @@ func matchesParams(p *pass) {
 				continue
 			}
 			path := fmt.Sprintf("spec.matchConstraints.resourceRules[%d]", j)
-			p.reportField(f.Policy, path, "exclude "+r.Resource+", or keep the params out by a match condition",
+			p.reportField(f.Policy, path, "exclude "+r.Resource+", or exempt the params by a match condition",
 				"the rule matches %s, the kind of the policy's own params", r.Resource)
 			if f.isSelective() || len(rule.ResourceNames) > 0 {
 				p.found[len(p.found)-1].Severity = Note
@@ -114,8 +129,7 @@ func matchesParams(p *pass) {
 	}
 }
 
-// templates are the resources that controllers make Pods of, without those that controllers make themselves, and where
-// the template is.
+// templates are the workloads that users create, with the path of the Pod template.
 var templates = []struct {
 	group, resource string
 	at              effects.Path
@@ -127,8 +141,8 @@ var templates = []struct {
 	{"batch", "cronjobs", effects.NewPath("object", "spec", "jobTemplate")},
 }
 
-// findUncoveredTemplates finds policies that deny Pods, or warn about them, whose set looks at no template of some
-// workloads.
+// findUncoveredTemplates finds policies that deny Pods, or warn about them, in a set that does not read the templates
+// of some workloads.
 func findUncoveredTemplates(p *pass) {
 	var uncovered []string
 	for _, w := range templates {
@@ -148,29 +162,30 @@ func findUncoveredTemplates(p *pass) {
 			return slices.ContainsFunc(f.bindings,
 				func(b *policy.Binding) bool { return slices.Contains(b.Actions, action) })
 		}
-		what := "they are stored, and Pods that " + f.Name + " denies are refused later"
+		what := "they are stored, and " + f.Name + " denies their Pods later"
 		if !does(policy.Deny) {
-			what = "controllers are warned by " + f.Name + " of Pods, and read no warnings"
+			what = "only controllers receive the warnings of " + f.Name + " about Pods"
 		}
 		if !f.Validates() || !does(policy.Deny) && !does(policy.Warn) || !f.operations()["CREATE"] ||
 			!f.readsWithin(effects.NewPath("object", "spec")) {
 			continue
 		}
-		suggestion := "celgate apply and test follow workloads to their Pods; a policy with the action Warn for these kinds tells who applies them"
+		suggestion := "add a policy with the action Warn for these kinds; celgate apply and celgate test follow workloads " +
+			"to their Pods"
 		if f.Kind == policy.Admission {
-			suggestion = "templates: [pods] has the policy warn of them, too"
+			suggestion = "set templates: [pods], so that the policy warns about the templates too"
 		}
 		for i, rule := range f.MatchConstraints.ResourceRules {
 			if slices.Contains(rule.Resources, "pods") && slices.Contains(rule.APIGroups, "") {
 				p.reportField(f.Policy, fmt.Sprintf("spec.matchConstraints.resourceRules[%d]", i), suggestion,
-					"no policy of the set looks at the templates of %s: %s", strings.Join(uncovered, ", "), what)
+					"none of the policies reads the templates of %s: %s", strings.Join(uncovered, ", "), what)
 				break
 			}
 		}
 	}
 }
 
-// readsWithin reports that an expression reads something at a path or below it.
+// readsWithin reports whether an expression reads a path or something below it.
 func (f *facts) readsWithin(path effects.Path) bool {
 	for e := range f.parsedExpressions() {
 		if slices.ContainsFunc(e.reads.List, func(r effects.Read) bool { return path.Contains(r.Path) }) {
@@ -180,7 +195,7 @@ func (f *facts) readsWithin(path effects.Path) bool {
 	return false
 }
 
-// excludes reports that exclude rules cover a resource for all of some operations.
+// excludes reports whether exclude rules cover a resource for all of some operations.
 func excludes(m *policy.MatchResources, r *schema.Resource, subresource string, ops map[string]bool) bool {
 	for op := range ops {
 		if op != "*" && !slices.ContainsFunc(m.ExcludeRules, func(x policy.Rule) bool {
@@ -195,8 +210,8 @@ func excludes(m *policy.MatchResources, r *schema.Resource, subresource string, 
 
 func findExcluded(p *pass) {
 	for _, f := range p.facts {
-		const message, hint = "the exclude rules cover all that %s matches: nothing is left",
-			"remove the exclude rules, or name less in them"
+		const message, hint = "the exclude rules cover everything that %s matches: nothing is left",
+			"remove the exclude rules, or narrow them"
 		all := func(m *policy.MatchResources) bool {
 			return len(f.targets) > 0 && !slices.ContainsFunc(f.targets, func(t target) bool {
 				r := p.Types.Resource(t.resource)
@@ -218,12 +233,12 @@ func findExcluded(p *pass) {
 	}
 }
 
-// isChangeable reports a kind that a rule names and whose spec updates can change.
+// isChangeable reports whether a rule names the kind and updates can change its spec.
 func isChangeable(t target) bool {
 	return t.named && t.subresource == "" && t.kind.Kind != "Pod" && t.kind.Kind != "Job"
 }
 
-// updates finds policies that look at new objects only.
+// updates finds policies that check new objects only.
 func updates(p *pass) {
 	for _, f := range p.facts {
 		ops := f.operations()
@@ -242,8 +257,8 @@ func updates(p *pass) {
 				continue
 			}
 			d := f.diagnosticAt(e, e.reads.List[i].ID)
-			d.Message = fmt.Sprintf("an update can change %s, and the rules match no UPDATE", e.reads.List[i].Path)
-			d.Suggestion = "add UPDATE to the operations, if the API lets the field change"
+			d.Message = fmt.Sprintf("an update can change %s, but the rules do not match UPDATE", e.reads.List[i].Path)
+			d.Suggestion = "add UPDATE to the operations, if the API allows the field to change"
 			p.report(d)
 			break
 		}
@@ -258,8 +273,8 @@ func exemptResources(p *pass) {
 				for _, group := range rule.APIGroups {
 					if celgate.Exempt(schema.GroupResource{Group: group, Resource: name}, of.Static) &&
 						strings.HasSuffix(path, "resourceRules") {
-						report(fmt.Sprintf("%s[%d].resources[%d]", path, i, j), "leave it out",
-							"the API server asks no policy about %s", name)
+						report(fmt.Sprintf("%s[%d].resources[%d]", path, i, j), "remove it",
+							"the API server does not evaluate policies for %s", name)
 					}
 				}
 			}
@@ -274,21 +289,34 @@ func leavesSelector(p *pass) {
 		if !updated {
 			continue
 		}
-		selects := func(m *policy.MatchResources) bool {
-			return m != nil && m.NamespaceSelector != nil &&
-				len(m.NamespaceSelector.MatchLabels)+len(m.NamespaceSelector.MatchExpressions) > 0
-		}
-		const message, hint = "an update that changes the labels of the Namespace is matched by its new labels",
-			"leave out the selector and ask for oldObject's labels"
-		if selects(f.MatchConstraints) {
+		const message, hint = "the selector is compared with the new labels of the Namespace, so an update can evade it",
+			"remove the selector and test the labels of oldObject"
+		if selectsByLabels(f.MatchConstraints) {
 			p.reportField(f.Policy, "spec.matchConstraints.namespaceSelector", hint, message)
 		}
 		for _, b := range f.bindings {
-			if selects(b.MatchResources) {
+			if selectsByLabels(b.MatchResources) {
 				p.reportBinding(b, "spec.matchResources.namespaceSelector", hint, message)
 			}
 		}
 	}
+}
+
+// nameLabel is the label of a Namespace that the server sets to its name whenever it decodes one.
+const nameLabel = "kubernetes.io/metadata.name"
+
+// selectsByLabels reports whether match resources select namespaces by labels that an update can change.
+func selectsByLabels(m *policy.MatchResources) bool {
+	if m == nil || m.NamespaceSelector == nil {
+		return false
+	}
+	for key := range m.NamespaceSelector.MatchLabels {
+		if key != nameLabel {
+			return true
+		}
+	}
+	return slices.ContainsFunc(m.NamespaceSelector.MatchExpressions,
+		func(e metav1.LabelSelectorRequirement) bool { return e.Key != nameLabel })
 }
 
 var namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
@@ -319,14 +347,15 @@ func blastRadius(p *pass) {
 				}
 				if !slices.Contains(rule.APIGroups, "*") &&
 					!slices.ContainsFunc(rule.Resources, func(s string) bool { return strings.Contains(s, "*") }) {
-					continue // it is meant
+					continue // it is intended
 				}
 				names = append(names, resourceName(r, v.subresource))
 			}
 			if len(names) > 0 {
 				p.reportField(f.Policy, fmt.Sprintf("spec.matchConstraints.resourceRules[%d]", i),
 					"name the resources that the policy is about, or exclude these",
-					"the rule matches %s too, with everything in kube-system, and failurePolicy is Fail: an error stops them from being written", strings.Join(names, ", "))
+					"the rule also matches %s, even in kube-system, and failurePolicy is Fail: an error blocks their writes",
+					strings.Join(names, ", "))
 			}
 		}
 	}
@@ -373,15 +402,15 @@ func findUncovered(p *pass) {
 						continue
 					}
 					if !t.named && wild[e.Field+w.subresource] {
-						continue // one of the kinds of a wildcard says it
+						continue // reported for another kind of the wildcard
 					}
 					wild[e.Field+w.subresource] = !t.named
 					d := f.diagnosticAt(e, e.reads.List[i].ID)
-					d.Message = fmt.Sprintf("%s/%s writes %s, and no rule matches it", r.Resource, w.subresource,
+					d.Message = fmt.Sprintf("%s/%s writes %s, but the rules do not match it", r.Resource, w.subresource,
 						e.reads.List[i].Path)
 					d.Suggestion = fmt.Sprintf("add the resource %s/%s to the rules", r.Resource, w.subresource)
 					if w.subresource != "scale" && t.named {
-						d.Severity = Warning // containers of a running Pod pass by unseen
+						d.Severity = Warning // the policy does not see changes of a running Pod
 					} else if w.subresource == "scale" {
 						d.Suggestion += " (its object is an autoscaling/v1 Scale)"
 					}

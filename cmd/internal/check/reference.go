@@ -19,15 +19,15 @@ func (a *Analyzer) Explain(w io.Writer) error {
 	return err
 }
 
-// Reference writes the page about all analyzers, in Markdown.
+// Reference writes the reference page of all analyzers, in Markdown.
 func Reference(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString(`# Checks
 
 <!-- Written by go generate ./cmd/internal/check from the analyzers. -->
 
-What ` + "`celgate check`" + ` reports. Errors and warnings make the exit status 1; notes do not. A line of the annotation
-` + "`" + IgnoreAnnotation + "`" + ` on a policy or binding keeps a check from being reported about it: the code, a colon and the reason.
+The problems that ` + "`celgate check`" + ` reports. Errors and warnings make the exit status 1; notes do not. A line of the
+annotation ` + "`" + IgnoreAnnotation + "`" + ` suppresses a check for a policy or binding: the code, a colon and the reason.
 
 | code | severity | what |
 |---|---|---|

@@ -21,43 +21,44 @@ import (
 var references = []*Analyzer{
 	{
 		Code: "CG010", Name: "policy-without-binding", Severity: Warning,
-		Title: "no binding puts the policy in force",
-		Text: `A policy does nothing until a binding of its own kind names it in spec.policyName. Not even its errors show: a policy
-without a binding is never evaluated.`,
+		Title: "the policy does not have a binding",
+		Text: `A policy has no effect until a binding names it in spec.policyName: a ValidatingAdmissionPolicyBinding
+for a ValidatingAdmissionPolicy, a MutatingAdmissionPolicyBinding for a MutatingAdmissionPolicy. Without one the
+policy is never evaluated, so its errors do not show either.`,
 		run: func(p *pass) {
 			for _, f := range p.facts {
 				if len(f.bindings) == 0 {
 					p.reportField(f.Policy, "metadata.name",
-						"add a "+f.Kind.Binding()+" with spec.policyName: "+f.Name, "no binding puts %s in force",
-						f.Name)
+						bindingHint(f.Policy),
+						"%s does not have a binding: it has no effect", f.Name)
 				}
 			}
 		},
 	},
 	{
 		Code: "CG011", Name: "binding-without-policy", Severity: Warning,
-		Title: "the binding names a policy that is not given",
-		Text: `The server stores a binding whatever its spec.policyName says. A misspelt name, or the name of a policy of the other kind,
-leaves the policy without force, silently.`,
+		Title: "the binding names a policy that is not among the files",
+		Text: `The API server stores a binding whatever its spec.policyName says. If the name is misspelt, or is that
+of a policy of the other kind, the policy is silently not enforced.`,
 		run: bindingWithoutPolicy,
 	},
 	{
 		Code: "CG012", Name: "param-references", Severity: Warning,
-		Title: "paramKind and paramRef do not go together",
-		Text: `A policy with spec.paramKind whose binding has no spec.paramRef is evaluated with params null, and params.x is an error; a binding's paramRef
-without a paramKind is ignored. A paramRef without a namespace for a namespaced paramKind means the namespace of the
-request, and is an error for cluster-scoped requests, but with the defaultParams of the dialect; one with a namespace
-for a cluster-scoped paramKind is always an error. A paramKind that the server does not know makes every request
-fail that the policy matches; one of a group that Kubernetes does not have, whose CustomResourceDefinition is not
-among the files, is a note.`,
+		Title: "a paramKind without a paramRef, or a paramRef that cannot work",
+		Text: `If a policy has spec.paramKind and its binding does not have spec.paramRef, params is null and params.x
+is an error. If only the binding has a paramRef, it is ignored. For a namespaced paramKind, a paramRef without a
+namespace selects from the namespace of the request; for cluster-scoped requests this is an error, unless the policy
+has the defaultParams of the dialect. For a cluster-scoped paramKind, a paramRef with a namespace is always an error.
+If the server does not know the paramKind, every request that the policy matches fails. It is a note if the kind
+belongs to a group that is not part of Kubernetes and its CustomResourceDefinition is not among the files.`,
 		Before: "kind: ValidatingAdmissionPolicyBinding\nspec:\n  policyName: replicas   # has paramKind",
 		After:  "kind: ValidatingAdmissionPolicyBinding\nspec:\n  policyName: replicas\n  paramRef: {name: limits, namespace: policies, parameterNotFoundAction: Deny}",
 		run:    paramReferences,
 	},
 	{
 		Code: "CG013", Name: "redundant-rule", Severity: Note,
-		Title: "a resource rule that an earlier rule already covers",
-		Text:  `Every request that the rule matches is matched by an earlier rule of the same list. It can go.`,
+		Title: "an earlier resource rule already covers this one",
+		Text:  `An earlier rule of the same list matches every request that this rule matches. Remove this rule.`,
 		run: func(p *pass) {
 			each(p, func(_ policy.Ref, list []policy.Rule, path string, report reporter) {
 				for i, r := range list {
@@ -74,27 +75,30 @@ among the files, is a note.`,
 	},
 	{
 		Code: "CG014", Name: "rule-matches-nothing", Severity: Warning,
-		Title: "a resource rule that matches no resource",
-		Text: `The server does not check that the groups, versions and resources of a rule exist. A singular or misspelt resource, a kind in the place of a
-resource, a resource under the wrong group, or a version that is no longer served matches nothing. With matchPolicy
-Equivalent a rule matches other versions of the same resource, but only if it names one that is served. A custom
-resource whose CustomResourceDefinition is not among the files is a note, once.`,
+		Title: "a resource rule does not match any resource",
+		Text: `The API server does not check whether the groups, versions and resources of a rule exist. A rule matches
+nothing if its resource is singular or misspelt, is a kind instead of a resource, or belongs to another group, or if
+its version is no longer served. With matchPolicy Equivalent a rule also matches other versions of a resource, but
+only if it names a version that is served. A custom resource whose CustomResourceDefinition is not among the files is
+reported once, as a note.`,
 		Before: "resourceRules:\n- {apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [deployments]}",
 		After:  "resourceRules:\n- {apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments]}",
 		run:    findUnmatchable,
 	},
 	{
 		Code: "CG015", Name: "binding-matches-nothing", Severity: Warning,
-		Title: "the binding can never match what its policy matches",
-		Text: `A request has to match the policy's matchConstraints and the binding's matchResources. If no operation, resource or scope is in both, the
-policy is never evaluated through this binding.`,
+		Title: "the binding cannot match any request that the policy matches",
+		Text: `A request must match both the matchConstraints of the policy and the matchResources of the binding. If
+these do not share an operation, resource or scope, the policy is never evaluated through this binding.`,
 		run: findUnmatchedBindings,
 	},
 	{
 		Code: "CG016", Name: "param-may-be-missing", Severity: Note,
-		Title: "what happens without the param",
-		Text: `A binding whose paramRef selects nothing is skipped with parameterNotFoundAction Allow, so that nothing is validated, and an error with Deny: failurePolicy Fail then denies every request that the binding matches, also where
-validationActions are only Warn or Audit. It is a warning where objects of the kind are among the files but this one is not, and is not reported where it is.`,
+		Title: "the params that the binding selects may be missing",
+		Text: `If the paramRef selects nothing, parameterNotFoundAction decides. With Allow the binding is skipped, so
+nothing is validated. With Deny it is an error, and failurePolicy Fail denies every request that the binding matches,
+even if validationActions contains only Warn or Audit. It is a warning if the files contain other objects of the kind
+but not this one, and is not reported if they contain this one.`,
 		run: missingParams,
 	},
 }
@@ -134,22 +138,23 @@ func missingParams(p *pass) {
 			if found {
 				continue
 			}
-			what := "a " + kind.Kind + " with the labels of the selector"
+			missing := "the selector does not match any " + kind.Kind
 			if ref.Name != "" {
-				what = kind.Kind + " " + ref.Name
+				missing = kind.Kind + " " + ref.Name
 				if ref.Namespace != "" {
-					what = kind.Kind + " " + ref.Namespace + "/" + ref.Name
+					missing = kind.Kind + " " + ref.Namespace + "/" + ref.Name
 				} else if resource.Namespaced {
-					what += " of the namespace of the request"
+					missing += " in the namespace of the request"
 				}
+				missing += " does not exist"
 			}
-			then := "the binding is skipped and nothing is decided"
+			then := "the binding is skipped and the policy is not evaluated"
 			if ref.NotFoundAction == policy.NotFoundDeny {
 				then = "every request that the binding matches is denied"
 				if f.FailurePolicy == policy.Ignore {
-					then = "that is an error, which failurePolicy Ignore lets pass"
+					then = "the error is ignored, as failurePolicy is Ignore"
 				} else if len(b.Actions) > 0 && !slices.Contains(b.Actions, policy.Deny) {
-					then += ", though its validationActions do not deny"
+					then += ", although its validationActions do not contain Deny"
 				}
 			}
 			severity := Note
@@ -158,19 +163,31 @@ func missingParams(p *pass) {
 			}
 			at := "spec.paramRef"
 			p.report(Diagnostic{
-				Severity: severity, Message: fmt.Sprintf("without %s %s", what, then),
-				Suggestion: "give the param beside the policies, and create it before the binding",
+				Severity: severity, Message: fmt.Sprintf("if %s, %s", missing, then),
+				Suggestion: "add the param to the files, and create it before the binding",
 				Ref:        b.Ref(), Field: at, Position: b.Locate(&field.Error{Field: at}),
 			})
 		}
 	}
 }
 
+// bindingHint says which binding a policy needs.
+func bindingHint(p *policy.Policy) string {
+	hint := "add a " + p.Kind.Binding() + " with spec.policyName: " + p.Name
+	if p.Kind == policy.Admission {
+		hint = "add an " + p.Kind.Binding() + " with spec.policyName: " + p.Name
+	}
+	if p.Abstract {
+		hint += " and spec.matchResources.resourceRules"
+	}
+	return hint
+}
+
 func bindingWithoutPolicy(p *pass) {
 	for _, b := range p.Set.Bindings {
 		for i, ref := range b.Policies {
 			if p.Set.Policy(ref) == nil {
-				p.reportBinding(b, fmt.Sprintf("spec.policies[%d]", i), "", "there is no %s among the given files", ref)
+				p.reportBinding(b, fmt.Sprintf("spec.policies[%d]", i), "", "%s is not among the files", ref)
 			}
 		}
 		if b.PolicyName == "" {
@@ -193,18 +210,23 @@ func bindingWithoutPolicy(p *pass) {
 		switch near := nearest(b.PolicyName, names); {
 		case found:
 		case other:
-			p.reportBinding(b, "spec.policyName", "bind it with the other kind of binding",
-				"%s is a policy of the other kind, which a %sBinding does not put in force", b.PolicyName, b.Kind)
+			p.reportBinding(b, "spec.policyName", "use a binding of the policy's own kind",
+				"%s is a policy of the other kind, which a %sBinding cannot bind", b.PolicyName, b.Kind)
 		case near != "":
-			p.reportBinding(b, "spec.policyName", "did you mean "+near+"?", "there is no %s %s", b.Kind, b.PolicyName)
+			p.reportBinding(b, "spec.policyName", "did you mean "+near+"?", "%s %s is not among the files", b.Kind, b.PolicyName)
 		default:
-			p.reportBinding(b, "spec.policyName", "", "there is no %s %s among the given files", b.Kind, b.PolicyName)
+			p.reportBinding(b, "spec.policyName", "", "%s %s is not among the files", b.Kind, b.PolicyName)
 		}
 	}
 }
 
-// undefinedGroup reports a group of custom resources of which not all may be among the files: none that Kubernetes
-// serves.
+// What is said about a custom resource whose definition is not among the files.
+const (
+	undefinedMessage = "%s is unknown: its CustomResourceDefinition is not among the files"
+	undefinedHint    = "add its CustomResourceDefinition to the files"
+)
+
+// undefinedGroup reports whether a group is one of custom resources, whose definitions may not be among the files.
 func (p *pass) undefinedGroup(group string) bool {
 	return strings.Contains(group, ".") && !slices.ContainsFunc(p.Types.Resources(), func(r *schema.Resource) bool {
 		return r.Definition == nil &&
@@ -225,14 +247,13 @@ func paramReferences(p *pass) {
 				p.undefinedGroup(gv.Group) {
 				if what := f.ParamKind.Kind + " in " + f.ParamKind.APIVersion; !told[what] {
 					told[what] = true
-					p.reportField(f.Policy, "spec.paramKind", "give its CustomResourceDefinition",
-						"%s is not known: no definition of it is among the files", what)
+					p.reportField(f.Policy, "spec.paramKind", undefinedHint, undefinedMessage, what)
 					p.found[len(p.found)-1].Severity = Note
 				}
 			} else if params == nil {
 				p.reportField(f.Policy, "spec.paramKind",
-					"give the CustomResourceDefinition of the kind, or correct apiVersion and kind",
-					"there is no kind %s in %s: every request that the policy matches will fail", f.ParamKind.Kind,
+					"correct apiVersion and kind, or add the kind's CustomResourceDefinition to the files",
+					"%s is not a kind in %s: every request that the policy matches fails", f.ParamKind.Kind,
 					f.ParamKind.APIVersion)
 			}
 		}
@@ -244,15 +265,15 @@ func paramReferences(p *pass) {
 					func(e *expression) bool { return e.reads != nil && e.reads.Uses(paramsRoot) }); used &&
 					!guardsParams(f) {
 					p.reportBinding(b, "spec", "add spec.paramRef",
-						"no paramRef, though %s has a paramKind: params will be null", f.Name)
+						"the binding does not have a paramRef, but %s has a paramKind: params is null", f.Name)
 				}
 			case ref != nil && f.ParamKind == nil:
-				p.reportBinding(b, "spec.paramRef", "give the policy a paramKind, or remove the paramRef",
-					"%s has no paramKind: the paramRef is ignored", f.Name)
+				p.reportBinding(b, "spec.paramRef", "add spec.paramKind to the policy, or remove the paramRef",
+					"%s does not have a paramKind: the paramRef is ignored", f.Name)
 				p.fix(func(object map[string]any) { delete(memberOf(object, "spec"), "paramRef") })
 			case ref != nil && ref.NotFoundAction == policy.NotFoundDefault && f.DefaultParams == nil:
-				p.reportBinding(b, "spec.paramRef.parameterNotFoundAction", "give the policy defaultParams",
-					"%s has no defaultParams: where the paramRef selects nothing it is an error", f.Name)
+				p.reportBinding(b, "spec.paramRef.parameterNotFoundAction", "add defaultParams to the policy",
+					"%s does not have defaultParams: it is an error if the paramRef selects nothing", f.Name)
 			case ref != nil && params != nil && !params.Namespaced && ref.Namespace != "":
 				p.reportBinding(b, "spec.paramRef.namespace", "remove the namespace",
 					"%s is cluster-scoped: a paramRef with a namespace is always an error", f.ParamKind.Kind)
@@ -261,20 +282,20 @@ func paramReferences(p *pass) {
 				})
 			case ref != nil && params != nil && params.Namespaced && ref.Namespace == "" &&
 				ref.NotFoundAction != policy.NotFoundDefault:
-				const hint = "name the namespace of the params"
+				const hint = "set spec.paramRef.namespace"
 				for _, t := range f.targets {
 					if !t.named || t.namespaced {
 						continue
 					}
 					if t.resource.GroupResource() != (schema.GroupResource{Resource: "namespaces"}) {
 						p.reportBinding(b, "spec.paramRef", hint,
-							"without a namespace the params come from the namespace of the request, and %s has none",
-							t.resource.Resource)
+							"without a namespace, the paramRef selects from the namespace of the request, but %s are "+
+								"cluster-scoped", t.resource.Resource)
 						break
 					}
 					if f.operations()["CREATE"] {
-						p.reportBinding(b, "spec.paramRef", hint, "without a namespace the params of a namespace are those "+
-							"that it holds itself, and a new one holds none")
+						p.reportBinding(b, "spec.paramRef", hint, "without a namespace, the paramRef selects from the "+
+							"requested namespace itself, and a new one is empty")
 						break
 					}
 				}
@@ -288,7 +309,7 @@ func memberOf(object map[string]any, name string) map[string]any {
 	return member
 }
 
-// removeItem takes an item out of the list at a path such as spec.matchConstraints.resourceRules.
+// removeItem removes an item from the list at a path such as spec.matchConstraints.resourceRules.
 func removeItem(object map[string]any, path string, index int) {
 	steps := strings.Split(path, ".")
 	for _, step := range steps[:len(steps)-1] {
@@ -312,25 +333,29 @@ type reporter func(path, suggestion, format string, args ...any)
 
 // each calls visit for every list of rules, with the policy or binding that has it.
 func each(p *pass, visit func(of policy.Ref, list []policy.Rule, path string, report reporter)) {
-	lists := func(of policy.Ref, m *policy.MatchResources, path string, report reporter) {
-		if m != nil {
-			visit(of, m.ResourceRules, path+".resourceRules", report)
-			visit(of, m.ExcludeRules, path+".excludeResourceRules", report)
+	lists := func(of policy.Ref, m *policy.MatchResources, own bool, path string, report reporter) {
+		if m == nil {
+			return
 		}
+		if own {
+			visit(of, m.ResourceRules, path+".resourceRules", report)
+		}
+		visit(of, m.ExcludeRules, path+".excludeResourceRules", report)
 	}
-	for _, f := range p.facts {
-		lists(f.Ref(), f.MatchConstraints, "spec.matchConstraints", func(path, suggestion, format string, args ...any) {
+	for _, f := range p.facts { // the resource rules of an abstract policy are those of its bindings
+		report := func(path, suggestion, format string, args ...any) {
 			p.reportField(f.Policy, path, suggestion, format, args...)
-		})
+		}
+		lists(f.Ref(), f.MatchConstraints, !f.Abstract, "spec.matchConstraints", report)
 	}
 	for _, b := range p.Set.Bindings {
-		lists(b.Ref(), b.MatchResources, "spec.matchResources", func(path, suggestion, format string, args ...any) {
+		lists(b.Ref(), b.MatchResources, true, "spec.matchResources", func(path, suggestion, format string, args ...any) {
 			p.reportBinding(b, path, suggestion, format, args...)
 		})
 	}
 }
 
-// includes reports that a matches all that b matches.
+// includes reports whether a matches everything that b matches.
 func includes(a, b policy.Rule) bool {
 	all := func(a, b []string) bool {
 		return slices.Contains(a, "*") || !slices.ContainsFunc(b, func(s string) bool { return !slices.Contains(a, s) })
@@ -376,8 +401,7 @@ func findUnmatchable(p *pass) {
 					!p.defines(rule, pattern) {
 					if what := pattern + " in " + strings.Join(rule.APIGroups, ", "); !told[what] {
 						told[what] = true
-						report(fmt.Sprintf("%s[%d].resources[%d]", path, i, j), "give its CustomResourceDefinition",
-							"%s is not known: no definition of it is among the files", what)
+						report(fmt.Sprintf("%s[%d].resources[%d]", path, i, j), undefinedHint, undefinedMessage, what)
 						p.found[len(p.found)-1].Severity = Note
 					}
 					continue
@@ -390,7 +414,7 @@ func findUnmatchable(p *pass) {
 	})
 }
 
-// unknownKinds reports the kinds of a rule that no resource of its groups and versions has.
+// unknownKinds reports the kinds of a rule that do not exist in its groups and versions.
 func (p *pass) unknownKinds(rule policy.Rule, path string, report reporter) {
 	var names []string
 	one := rule
@@ -408,7 +432,7 @@ func (p *pass) unknownKinds(rule policy.Rule, path string, report reporter) {
 		if near := nearest(kind, names); near != "" {
 			hint = "did you mean " + near + "?"
 		}
-		report(fmt.Sprintf("%s[%d]", path, j), hint, "no kind %s is known in %s %s", kind,
+		report(fmt.Sprintf("%s[%d]", path, j), hint, "%s is not a kind in %s %s", kind,
 			strings.Join(rule.APIGroups, ", "), strings.Join(rule.APIVersions, ", "))
 		if hint == "" && !slices.ContainsFunc(rule.APIGroups, func(g string) bool { return !p.undefinedGroup(g) }) {
 			p.found[len(p.found)-1].Severity = Note
@@ -416,7 +440,7 @@ func (p *pass) unknownKinds(rule policy.Rule, path string, report reporter) {
 	}
 }
 
-// defines reports that a definition among the files has the resource, or one that is spelt or versioned in another way.
+// defines reports whether the files define the resource, or a similar one: with another version or spelling.
 func (p *pass) defines(rule policy.Rule, pattern string) bool {
 	name, _, _ := strings.Cut(pattern, "/")
 	return slices.ContainsFunc(p.Types.Resources(), func(r *schema.Resource) bool {
@@ -426,16 +450,10 @@ func (p *pass) defines(rule policy.Rule, pattern string) bool {
 }
 
 func coversAny(rule policy.Rule, r *schema.Resource) bool {
-	if r.NotServed {
-		return false
-	}
-	if typed.Covers(rule, r, "") {
-		return true
-	}
-	return slices.ContainsFunc(r.Subresources, func(s schema.Subresource) bool { return typed.Covers(rule, r, s.Name) })
+	return !r.NotServed && typed.CoversAny(rule, r)
 }
 
-// unknownResource says why a rule finds no resource; nothing for groups of custom resources that were not given.
+// unknownResource returns why a rule does not match any resource, and a hint.
 func (p *pass) unknownResource(rule policy.Rule, pattern string, resources []*schema.Resource) (why, hint string) {
 	name, sub, _ := strings.Cut(pattern, "/")
 	text := pattern + " in " + strings.Join(quotedGroups(rule), ", ")
@@ -450,11 +468,11 @@ func (p *pass) unknownResource(rule policy.Rule, pattern string, resources []*sc
 			return "there is no subresource " + pattern, subresources(r)
 		case same && inGroup && !r.NotServed:
 			return fmt.Sprintf("there is no %s in version %s", text, strings.Join(rule.APIVersions, ", ")),
-				"it is served as " + r.Version
+				"the served version is " + r.Version
 		case same && !slices.Contains(rule.APIGroups, "*"):
 			hint = fmt.Sprintf("%s is in the group %q, version %s", name, r.Group, r.Version)
 		case strings.EqualFold(r.Kind, name) && inGroup:
-			return "there is no resource " + text, "resources are plural and in lower case: " + r.Resource
+			return "there is no resource " + text, "use the plural in lower case: " + r.Resource
 		}
 		if inGroup {
 			names = append(names, r.Resource)
@@ -485,9 +503,9 @@ func subresources(r *schema.Resource) string {
 		names = append(names, r.Resource+"/"+s.Name)
 	}
 	if len(names) == 0 {
-		return r.Resource + " has no subresources"
+		return r.Resource + " does not have subresources"
 	}
-	return "there are " + strings.Join(names, ", ")
+	return "the subresources are " + strings.Join(names, ", ")
 }
 
 func quotedGroups(rule policy.Rule) []string {
@@ -519,7 +537,7 @@ func findUnmatchedBindings(p *pass) {
 	}
 }
 
-// rulesMeet reports that some request may match both rules. Versions are left out: equivalent ones match too.
+// rulesMeet reports whether a request may match both rules. It ignores versions, since equivalent ones match too.
 func (p *pass) rulesMeet(a, b policy.Rule) bool {
 	some := func(a, b []string) bool {
 		return slices.Contains(a, "*") || slices.Contains(b, "*") ||
@@ -541,5 +559,5 @@ func (p *pass) rulesMeet(a, b policy.Rule) bool {
 	return some(a.Operations, b.Operations) && groups && resources && scopes && names
 }
 
-// nearest returns the candidate that a few typing errors turn into s; "" if there is none.
+// nearest returns the candidate that differs from s by a few typing errors; "" if there is none.
 func nearest(s string, candidates []string) string { return spell.Nearest(s, candidates, len(s)/3) }

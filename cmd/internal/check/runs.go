@@ -16,19 +16,19 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// A trial is an engine with what it is asked.
+// A trial is an engine with the requests to ask it.
 type trial struct {
 	engine   *celgate.Engine
 	requests []*celgate.Prepared
 	traces   bool
-	told     []*explain.Mutation // of the last decision
+	told     []*explain.Mutation // those of the last decision
 	spent    int64               // CEL cost units of all decisions
 }
 
-// mostSpent bounds what the decisions of one trial may cost: expressions that need more are not run on further objects.
+// mostSpent bounds the cost of all decisions of one trial: beyond it, expressions are not run on further objects.
 const mostSpent = 5_000_000
 
-// spend adds the costs of a decision; false if that was enough.
+// spend adds the costs of a decision; false if the limit is reached.
 func (t *trial) spend(d *celgate.Decision) bool {
 	for _, o := range d.Outcomes {
 		t.spent += o.Cost
@@ -36,11 +36,11 @@ func (t *trial) spend(d *celgate.Decision) bool {
 	return t.spent < mostSpent
 }
 
-// trials are what came of the trials of one policy.
+// trials are the results of the trials of one policy.
 type trials struct {
 	measurement Measurement
 	mutations   map[string]*results // by their fields
-	twice       *unstable           // what is not idempotent; nil: nothing was found
+	twice       *unstable           // a mutation that is not idempotent; nil if none was found
 }
 
 // try tries a policy, once.
@@ -58,7 +58,7 @@ func (s *subject) try(f *facts) *trials {
 	return f.trials
 }
 
-// trialOf makes an engine of policies that are in force; nil if there is nothing to try.
+// trialOf makes a trial of some policies, all in force; nil if there is nothing to try.
 func (s *subject) trialOf(items int, of ...*facts) *trial {
 	m := s.newMaker(of...)
 	m.items = items
@@ -109,7 +109,7 @@ func (s *subject) trialOf(items int, of ...*facts) *trial {
 	return t
 }
 
-// decide runs the mutating policies in an order, nil for that of their names, and keeps what mutations did.
+// decide runs the mutating policies in an order (nil: by name) and keeps the results of their mutations.
 func (t *trial) decide(ctx context.Context, r *celgate.Prepared, order []string) (*celgate.Decision, error) {
 	t.told = nil
 	how := explain.Options{Order: order, MutatingOnly: true}
@@ -123,7 +123,7 @@ func (t *trial) decide(ctx context.Context, r *celgate.Prepared, order []string)
 	return t.engine.Explain(ctx, r, how)
 }
 
-// mutate runs the mutating policies; nil for a request that they refuse.
+// mutate runs the mutating policies and returns the object; nil if they deny the request.
 func (t *trial) mutate(ctx context.Context, r *celgate.Prepared, order ...string) (map[string]any, error) {
 	if t.spent >= mostSpent {
 		t.told = nil
@@ -143,7 +143,7 @@ type unstable struct {
 	shown    bool // a diagnostic has it
 }
 
-// runTwice looks for an object that a second run of a policy changes again.
+// runTwice searches for an object that a second run of a policy changes again.
 func (s *subject) runTwice(f *facts) *unstable {
 	t := s.trialOf(0, f)
 	if t == nil {
@@ -180,13 +180,13 @@ func (s *subject) runTwice(f *facts) *unstable {
 	return nil
 }
 
-// results are what a mutation did to the objects that were made.
+// results count the outcomes of a mutation on the generated objects.
 type results struct {
 	count, failed, changed int
-	message                string // of the last failure: the later objects have more fields
+	message                string // the message of the last failure, as later objects have more fields
 }
 
-// runs runs a policy on made objects and returns what its mutations did, by their fields.
+// runs evaluates a policy on generated objects and returns the results of its mutations, by field.
 func (s *subject) runs(f *facts) map[string]*results {
 	all := map[string]*results{}
 	t := s.trialOf(0, f)
@@ -213,7 +213,7 @@ func (s *subject) runs(f *facts) map[string]*results {
 			case m.After == nil:
 				of.failed++
 				for _, o := range d.Outcomes {
-					if o.Field == m.Expr.Field {
+					if o.Field() == m.Expr.Field {
 						of.message = o.Message
 						if failed := (*celgate.PatchError)(nil); errors.As(o.Err, &failed) &&
 							failed.Type == policy.ApplyConfiguration {
@@ -229,7 +229,7 @@ func (s *subject) runs(f *facts) map[string]*results {
 	return all
 }
 
-// tryBothOrders looks for an object on which two policies come to different results in their two orders.
+// tryBothOrders searches for an object for which the result of two policies depends on their order.
 func (s *subject) tryBothOrders(a, b *facts) []string {
 	t := s.trialOf(0, a, b)
 	if t == nil {
@@ -264,7 +264,7 @@ func (s *subject) tryBothOrders(a, b *facts) []string {
 	return nil
 }
 
-// longestExample is the number of lines of an object or a difference in an example.
+// longestExample is the maximum number of lines of an object or a difference in an example.
 const longestExample = 24
 
 func yaml(object map[string]any, t *shape.Type) []string {
@@ -295,7 +295,7 @@ func indentedLines(lines []string) []string {
 	return lines
 }
 
-// narrowBinding returns what a binding of several policies is for one of them.
+// narrowBinding returns a binding of several policies as a binding of one of them.
 func narrowBinding(b *policy.Binding, ref policy.Ref) *policy.Binding {
 	if len(b.Policies) == 0 {
 		return b

@@ -23,7 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// A subject is what all analyzers look at: the policies and what is known about them, found out once.
+// A subject is the shared input of all analyzers: the policies, and facts about them that are determined once.
 type subject struct {
 	Input
 	envs  *celenv.Set
@@ -37,7 +37,7 @@ type subject struct {
 	memory
 }
 
-// A memory is what was found out for one policy and helps with others. Each processor has its own.
+// A memory caches results that policies share. Each processor has its own.
 type memory struct {
 	typer        typer
 	construction *typed.Checker
@@ -55,14 +55,14 @@ type facts struct {
 	exprs    []*expression
 	targets  []target // the kinds that it matches
 
-	// What takes time is found out when it is asked for, see [subject.each].
+	// The following are expensive, and computed on demand: see [subject.each].
 	typing   map[*expression]*typings
-	costs    []Cost // what it is estimated to cost, with typing
+	costs    []Cost // estimates, computed with typing
 	refusals func() field.ErrorList
 	trials   *trials
 
-	stored *policy.Policy  // the policy as one that has been checked
-	engine *celgate.Engine // the last one that has compiled it, while there are trials of it
+	stored *policy.Policy  // the policy, marked as stored
+	engine *celgate.Engine // the last engine that compiled it, during its trials
 }
 
 // An expression is one expression of a policy with its syntax tree.
@@ -72,10 +72,10 @@ type expression struct {
 	reads  *effects.Reads
 	before []*expression // the variables that it uses, and those that they use
 
-	parsed [2]*cel.Ast // by dialect, while it is type-checked; nil: not yet, or it does not parse
+	parsed [2]*cel.Ast // by dialect, during type-checking; nil: not yet, or it does not parse
 
-	spans map[int64][2]int       // of nodes, as they are asked for
-	paths map[int][]effects.Path // the fields that are selected at an offset; nil: not asked for yet
+	spans map[int64][2]int       // by node, filled on demand
+	paths map[int][]effects.Path // selected fields by offset, filled on demand
 }
 
 func newSubject(ctx context.Context, in Input, envs *celenv.Set) *subject {
@@ -105,8 +105,8 @@ func newSubject(ctx context.Context, in Input, envs *celenv.Set) *subject {
 	return s
 }
 
-// each does something with every policy, on all processors: who asks for what takes time of one policy asks for the
-// others, too.
+// each calls do for every policy, on all processors. An expensive fact that is needed of one policy is needed of the
+// others too.
 func (s *subject) each(do func(*subject, *facts)) {
 	var workers []*subject
 	parallel.Each(len(s.facts), func() func(int) {
@@ -120,7 +120,7 @@ func (s *subject) each(do func(*subject, *facts)) {
 	}
 }
 
-// parse fills the expressions of a policy.
+// parse fills in the expressions of a policy.
 func (s *subject) parse(f *facts) {
 	scope := s.envs.Scope(celenv.Run, false)
 	defer scope.Close()
@@ -167,7 +167,7 @@ func (f *facts) parsedExpressions() iter.Seq[*expression] {
 	}
 }
 
-// span returns the bytes of the text that the node with an id stands at: a name, an operator or a literal.
+// span returns the range of bytes of the node with an id: a name, an operator or a literal.
 func (e *expression) span(id int64) (from, to int) {
 	if known, ok := e.spans[id]; ok {
 		return known[0], known[1]
@@ -184,7 +184,7 @@ func (e *expression) span(id int64) (from, to int) {
 	return from, to
 }
 
-// token returns the length of the word or string that s begins with; a selection is its point and its name.
+// token returns the length of the word or string that s begins with; a selection is its dot and its name.
 func token(s string) int {
 	n := 0
 	switch {
@@ -214,14 +214,14 @@ func token(s string) int {
 	return max(n, 1)
 }
 
-// diagnosticAt is the diagnostic of a node of an expression.
+// diagnosticAt returns a diagnostic about a node of an expression.
 func (f *facts) diagnosticAt(e *expression, id int64) Diagnostic {
 	from, to := e.span(id)
 	return diagnosticIn(f.Policy, e.Expr, from, to)
 }
 
-// guards reports that e, a variable that it uses, the condition of its mutation or a match condition asks whether path
-// exists.
+// guards reports whether e, a variable that it uses, the condition of its mutation or a match condition tests whether
+// path exists.
 func (f *facts) guards(e *expression, p effects.Path) bool {
 	if e.reads.Guards(p) {
 		return true
@@ -243,7 +243,7 @@ func (f *facts) guards(e *expression, p effects.Path) bool {
 	return false
 }
 
-// constant returns a node's literal, if it is one.
+// constant returns the value of a literal node; nil for other nodes.
 func constant(e ast.Expr) any {
 	if e == nil || e.Kind() != ast.LiteralKind {
 		return nil
@@ -304,7 +304,7 @@ func (s *subject) targetsOf(m *policy.MatchResources) []target {
 	return all
 }
 
-// operations are those of the policy's rules.
+// operations returns the operations that the policy's rules match.
 func (f *facts) operations() map[string]bool {
 	all := map[string]bool{}
 	if f.MatchConstraints == nil {
@@ -324,15 +324,15 @@ func (f *facts) operations() map[string]bool {
 	return all
 }
 
-// A dialect is what names an environment declares: expressions are parsed once for each.
+// A dialect is a set of declared names: expressions are parsed once for each.
 type dialect int
 
 const (
-	running  dialect = iota // all that a policy may use
-	checking                // what the server's type checker declares
+	running  dialect = iota // every name that a policy may use
+	checking                // the names that the server's type checker declares
 )
 
-// forget drops what was remembered while the expression was looked at and is as soon found again.
+// forget frees caches that are cheap to fill again.
 func (e *expression) forget() { e.parsed, e.spans, e.paths = [2]*cel.Ast{}, nil, nil }
 
 // check type-checks an expression in an environment of a dialect.
@@ -347,7 +347,7 @@ func (e *expression) check(env *cel.Env, d celenv.Declared, in dialect) (*cel.As
 	return celenv.Check(env, e.parsed[in])
 }
 
-// problems are issues of a text with the offsets of their places.
+// problems converts the issues of a text to problems with offsets.
 func problems(issues *cel.Issues, src string) []problem {
 	var all []problem
 	lines := lineOffsets(src)
@@ -364,7 +364,7 @@ func problems(issues *cel.Issues, src string) []problem {
 	return all
 }
 
-// A problem is what the type checker says about a place.
+// A problem is a message of the type checker, with its offset.
 type problem struct {
 	offset  int
 	message string

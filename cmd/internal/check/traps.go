@@ -29,98 +29,107 @@ var (
 var traps = []*Analyzer{
 	{
 		Code: "CG301", Name: "null-object", Severity: Warning,
-		Title: "object is null on DELETE, oldObject on CREATE",
-		Text: `The policy matches an operation for which the variable is null. Selecting a field of null is the error "no such key", and under failurePolicy Fail the request is denied: a policy
-that reads object and matches DELETE lets nothing be deleted. Compare with null, look at request.operation, or leave the operation out of the rules.`,
+		Title: "the variable object is null on DELETE, and oldObject on CREATE",
+		Text: `The policy matches an operation for which the variable is null. Selecting a field of null is the error
+"no such key", and failurePolicy Fail denies the request: a policy that reads object and matches DELETE prevents every
+deletion. Compare the variable with null, test request.operation, or remove the operation from the rules.`,
 		Before: "operations: [CREATE, UPDATE, DELETE]\n…\nexpression: object.spec.replicas <= 5",
 		After:  "operations: [CREATE, UPDATE]\n…\nexpression: object.spec.replicas <= 5",
 		run:    nullObjects,
 	},
 	{
 		Code: "CG302", Name: "unguarded-field", Severity: Warning,
-		Title: "a field that may be absent is read without asking",
-		Text: `The field is optional and has no default, so that objects without it reach the policy. Reading it then is the error "no such key", which failurePolicy Fail makes a denial. An entry of a map,
-such as a label, may always be absent: also of namespaceObject and of request.userInfo.extra. It is a note for params,
-which are the author's own, and in a messageExpression, where the error brings back the default message.`,
+		Title: "an optional field is read without testing whether it is present",
+		Text: `The field is optional and does not have a default, so objects without it reach the policy. Reading it
+then is the error "no such key", and failurePolicy Fail denies the request. An entry of a map, such as a label, may
+always be absent, also in namespaceObject and request.userInfo.extra. It is a note for params, which the author of the
+policy writes too, and in a messageExpression, where an error only restores the default message.`,
 		Before: "expression: object.metadata.labels['team'] != ''",
 		After:  "expression: object.metadata.?labels['team'].orValue('') != ''",
 		run:    findUnguarded,
 	},
 	{
 		Code: "CG303", Name: "has-always-true", Severity: Warning,
-		Title: "has() of a field that is always there",
-		Text: `Some fields are never left out when the server writes an object: structs that are not pointers (resources, strategy, status), and scalars and lists without omitempty. has() of them
-is true for every object, also where the author left them out. Ask for a member, or for the zero value. It is a note
-for scalars, and where the policy reads below the field: then nothing is wrong but the question is not needed.`,
+		Title: "has() tests a field that is always present",
+		Text: `The API server always writes some fields of an object: structs that are not pointers (resources,
+strategy, status), and scalars and lists without omitempty. has() of such a field is true for every object, even if
+its author omitted the field. Test a member, or compare with the zero value. It is a note for scalars, and if the
+policy reads below the field: then the test is not wrong but superfluous.`,
 		Before: "expression: object.spec.containers.all(c, has(c.resources))",
 		After:  "expression: object.spec.containers.all(c, has(c.resources.limits))",
 		run:    alwaysTrue,
 	},
 	{
 		Code: "CG304", Name: "namespace-object", Severity: Warning,
-		Title: "namespaceObject is null or does not have the field",
-		Text: `namespaceObject is null in match conditions, for cluster-scoped objects and for Namespaces themselves. Its declared type has a metadata.UID that never exists, while the real uid does not compile
-except through dyn(namespaceObject). Its timestamps are declared as timestamps but are text.`,
+		Title: "the variable namespaceObject is null or does not have the field",
+		Text: `namespaceObject is null in match conditions, for cluster-scoped objects and for Namespaces themselves.
+Its declared type has the field metadata.UID, which never exists, while the real metadata.uid compiles only as
+dyn(namespaceObject).metadata.uid. Its timestamps are declared as timestamps but are strings.`,
 		Before: "matchConditions:\n- name: team\n  expression: namespaceObject.metadata.labels['team'] == 'a'",
 		After:  "namespaceSelector:\n  matchLabels: {team: a}",
 		run:    namespaceObjects,
 	},
 	{
 		Code: "CG305", Name: "int-or-string", Severity: Warning,
-		Title: "a field that is a number or a text is compared with one of them",
-		Text: `Ports, maxUnavailable and maxSurge hold a number or a text such as "25%". An order comparison of a text with a number is the error "no such overload"; equality is false. Ask for the type
-first. It is a note for equality.`,
+		Title: "an int-or-string field is compared with only one of the two types",
+		Text: `Ports, maxUnavailable and maxSurge hold an integer or a string such as "25%". An order comparison (<, >)
+of a string with a number is the error "no such overload"; equality is false. Test the type first. It is a note for
+equality.`,
 		Before: "expression: object.spec.maxUnavailable > 0",
 		After:  "expression: \"type(object.spec.maxUnavailable) == int ? object.spec.maxUnavailable > 0 : object.spec.maxUnavailable != '0%'\"",
 		run:    func(p *pass) { p.comparisons(shape.IntOrString) },
 	},
 	{
 		Code: "CG306", Name: "quantity-as-text", Severity: Warning,
-		Title:  "a quantity is compared as text",
-		Text:   `Quantities such as cpu and memory are text: '9Gi' > '10Gi' is true. Make quantities of both sides.`,
+		Title: "a quantity is compared as a string",
+		Text: `Quantities such as cpu and memory are strings, and compare as strings: '9Gi' > '10Gi' is true. Convert
+both sides with quantity(…).`,
 		Before: "expression: object.spec.containers.all(c, c.resources.limits['memory'] <= '1Gi')",
 		After:  "expression: object.spec.containers.all(c, quantity(c.resources.limits['memory']).compareTo(quantity('1Gi')) <= 0)",
 		run:    func(p *pass) { p.comparisons(shape.Quantity) },
 	},
 	{
 		Code: "CG307", Name: "message-looks-like-cel", Severity: Warning,
-		Title:  "message is an expression, which nobody evaluates",
-		Text:   `message is shown as it is written. An expression belongs in messageExpression.`,
+		Title:  "the message is an expression, which is not evaluated",
+		Text:   `The API server shows message as it is written. Move the expression to messageExpression.`,
 		Before: "message: \"'replicas of ' + object.metadata.name\"",
 		After:  "messageExpression: \"'replicas of ' + object.metadata.name\"",
 		run:    messages,
 	},
 	{
 		Code: "CG308", Name: "multi-line-message", Severity: Warning,
-		Title:  "messageExpression may have several lines",
-		Text:   `A message with a line break is dropped, and the message field or a default is shown in its place.`,
+		Title: "a messageExpression may return several lines",
+		Text: `The API server drops a message that contains a line break, and shows the message field or a default
+instead.`,
 		Before: "messageExpression: \"'too many:\\\\n' + string(object.spec.replicas)\"",
 		After:  "messageExpression: \"'too many: ' + string(object.spec.replicas)\"",
 		run:    multiLine,
 	},
 	{
 		Code: "CG309", Name: "authorizer-in-annotation", Severity: Error,
-		Title: "authorizer does not exist in audit annotations and messages",
-		Text: `authorizer is declared in audit annotations, but not there when they are evaluated: "no such attribute(s): authorizer". Variables that use it fail too, also in
-messageExpression.`,
+		Title: "the authorizer is not available in audit annotations and messages",
+		Text: `authorizer is declared for audit annotations but not available when they are evaluated: "no such
+attribute(s): authorizer". A variable that uses it fails there too, and in a messageExpression.`,
 		Before: "valueExpression: \"string(authorizer.group('').resource('pods').check('list').allowed())\"",
 		After:  "validations:\n- expression: authorizer.group('').resource('pods').check('list').allowed()",
 		run:    authorizers,
 	},
 	{
 		Code: "CG310", Name: "empty-then-append", Severity: Error,
-		Title: "a mutation empties a list or map that a later one adds to",
-		Text: `Between mutations the object goes through its Go type, and an empty list or map is left out. An add to the end of it, or of a key to it, then has no parent. Add the list with its first
-item in one operation, or do both in the same JSON patch.`,
+		Title: "a mutation empties a list or map to which a later one adds",
+		Text: `Between two mutations the object is converted to its Go type and back, which drops empty lists and maps.
+Adding an item to the end of the list, or a key to the map, then fails because the parent is missing. Add the list
+together with its first item, or do both in one JSON patch.`,
 		Before: "- jsonPatch: {expression: \"[JSONPatch{op: 'add', path: '/spec/tolerations', value: []}]\"}\n- jsonPatch: {expression: \"[JSONPatch{op: 'add', path: '/spec/tolerations/-', value: …}]\"}",
 		After:  "- jsonPatch: {expression: \"[JSONPatch{op: 'add', path: '/spec/tolerations', value: [{…}]}]\"}",
 		run:    emptyThenAppend,
 	},
 	{
 		Code: "CG311", Name: "params-without-kind", Severity: Error,
-		Title: "params of a built-in kind have no kind in a mutating policy",
-		Text: `A MutatingAdmissionPolicy sees params of a built-in kind as the server's cache holds them, without apiVersion and kind: reading one is the error "no such key". A ValidatingAdmissionPolicy sees both, and params of custom
-kinds have both everywhere.`,
+		Title: "params of a built-in kind do not have apiVersion and kind in a mutating policy",
+		Text: `A MutatingAdmissionPolicy sees params of a built-in kind as the API server caches them, without
+apiVersion and kind: reading either is the error "no such key". A ValidatingAdmissionPolicy sees both fields, and
+params of custom kinds always have them.`,
 		Before: "paramKind: {apiVersion: v1, kind: ConfigMap}\n…\nexpression: \"Object{metadata: Object.metadata{annotations: {'from': params.kind}}}\"",
 		After:  "expression: \"Object{metadata: Object.metadata{annotations: {'from': 'ConfigMap'}}}\"",
 		run:    paramsWithoutKind,
@@ -138,7 +147,7 @@ func paramsWithoutKind(p *pass) {
 					!r.Safe {
 					d := f.diagnosticAt(e, r.ID)
 					d.Message = fmt.Sprintf("%s does not exist: a mutating policy sees a %s without apiVersion and kind", r.Path, f.ParamKind.Kind)
-					d.Suggestion = "write what the paramKind says"
+					d.Suggestion = "write the value of spec.paramKind as a literal"
 					p.report(d)
 				}
 			}
@@ -146,7 +155,7 @@ func paramsWithoutKind(p *pass) {
 	}
 }
 
-// asksOperation reports that e, a variable that it uses or a match condition looks at request.operation.
+// asksOperation reports whether e, a variable that it uses or a match condition reads request.operation.
 func (f *facts) asksOperation(e *expression) bool {
 	uses := func(e *expression) bool { return e.reads.Uses(operationPath) }
 	if uses(e) || slices.ContainsFunc(e.before, uses) {
@@ -160,8 +169,8 @@ func (f *facts) asksOperation(e *expression) bool {
 	return false
 }
 
-// nullAt returns where e selects from a variable that is null on an operation that the rules match; 0: nowhere, or it
-// is asked for.
+// nullAt returns the node of e that selects from a variable which is null on an operation that the rules match; 0 if
+// there is none, or the expression tests for null.
 func (f *facts) nullAt(e *expression, root effects.Path, op string) int64 {
 	if e.Use == policy.UseMessageExpression || !f.operations()[op] || f.guards(e, root) || f.asksOperation(e) {
 		return 0
@@ -185,8 +194,8 @@ func nullObjects(p *pass) {
 			others  []string
 			instead string
 		}{
-			{objectRoot, "DELETE", []string{"CREATE", "UPDATE", "CONNECT"}, "oldObject holds what is deleted"},
-			{oldObjectRoot, "CREATE", []string{"UPDATE", "DELETE"}, "object holds what is created"},
+			{objectRoot, "DELETE", []string{"CREATE", "UPDATE", "CONNECT"}, "use oldObject, which is the deleted object"},
+			{oldObjectRoot, "CREATE", []string{"UPDATE", "DELETE"}, "use object, which is the new object"},
 		} {
 			if !ops[c.op] {
 				continue
@@ -205,7 +214,7 @@ func nullObjects(p *pass) {
 						map[string]string{"object": "oldObject", "oldObject": "object"}[c.root.Root])
 				} else {
 					d.Message = fmt.Sprintf("%s is null on %s, which the rules match", c.root, c.op)
-					d.Suggestion = fmt.Sprintf("write %s == null || …, or look at request.operation", c.root)
+					d.Suggestion = fmt.Sprintf("write %s == null || …, or test request.operation", c.root)
 				}
 				p.report(d)
 			}
@@ -213,7 +222,7 @@ func nullObjects(p *pass) {
 	}
 }
 
-// rerootFix reads another variable wherever one is read.
+// rerootFix replaces every use of one variable by another.
 func (e *expression) rerootFix(from, to string) *Fix {
 	fix := &Fix{}
 	visit(e.ast.Expr(), func(x ast.Expr) {
@@ -265,7 +274,7 @@ func findUnguarded(p *pass) {
 				d := f.diagnosticAt(e, id)
 				d.Message = fmt.Sprintf("%s may be absent", at.path)
 				if at.more > 0 {
-					d.Message = fmt.Sprintf("%s (and its like in %d other places) may be absent", at.path, at.more)
+					d.Message = fmt.Sprintf("%s (and %d more like it) may be absent", at.path, at.more)
 				}
 				d.Suggestion = e.optionalForm(id, at.path)
 				p.report(d)
@@ -274,8 +283,8 @@ func findUnguarded(p *pass) {
 	}
 }
 
-// unguardedKeys finds entries of maps outside of the object that may be absent, and in a message those of the object
-// too: there an error does no more than to bring back the default message.
+// unguardedKeys finds map entries outside the object that may be absent; in a messageExpression also those of the
+// object, where an error only restores the default message.
 func (p *pass) unguardedKeys(f *facts, e *expression) {
 	reported := map[effects.Path]bool{}
 	for _, r := range e.reads.List {
@@ -286,7 +295,7 @@ func (p *pass) unguardedKeys(f *facts, e *expression) {
 		severity := Warning
 		switch {
 		case r.Path.Root == "namespaceObject" && (parent.Steps == labelSteps || parent.Steps == annotationSteps):
-			if key == "kubernetes.io/metadata.name" && parent.Steps == labelSteps {
+			if key == nameLabel && parent.Steps == labelSteps {
 				continue // every Namespace has it
 			}
 			if parent.Steps == labelSteps && f.selects(key) {
@@ -299,7 +308,7 @@ func (p *pass) unguardedKeys(f *facts, e *expression) {
 				p.allParamsHave(f, r.Path) {
 				continue
 			}
-			severity = Note // who writes the policy writes the params
+			severity = Note // the policy and the params have one author
 		case e.Use == policy.UseMessageExpression && (r.Path.Root == "object" || r.Path.Root == "oldObject"):
 			at := typed.Place{}
 			for _, t := range f.targets {
@@ -324,7 +333,7 @@ func (p *pass) unguardedKeys(f *facts, e *expression) {
 	}
 }
 
-// selects reports that the namespaceSelector of the policy, or of all its bindings, asks for a label.
+// selects reports whether the namespaceSelector of the policy, or of all its bindings, requires a label.
 func (f *facts) selects(label string) bool {
 	asks := func(m *policy.MatchResources) bool {
 		labels := map[string]any{}
@@ -339,8 +348,8 @@ func (f *facts) selects(label string) bool {
 var labelSteps, annotationSteps = effects.NewPath("", "metadata", "labels").Steps,
 	effects.NewPath("", "metadata", "annotations").Steps
 
-// validationLooksAt reports that the validation with an index looks at path: where its message is made, the field was
-// looked at.
+// validationLooksAt reports whether the validation with an index reads path: then the field exists when the message is
+// evaluated.
 func (f *facts) validationLooksAt(index int, path effects.Path) bool {
 	for e := range f.parsedExpressions() {
 		if e.Use == policy.UseValidation && e.Index == index &&
@@ -367,7 +376,7 @@ func (p *pass) allParamsHave(f *facts, path effects.Path) bool {
 	return found
 }
 
-// mayBeAbsent reports that a field is optional in all matched kinds that have it, and that nobody asks whether it is
+// mayBeAbsent reports whether a field is optional in all matched kinds that have it, and that nobody asks whether it is
 // there.
 func (p *pass) mayBeAbsent(f *facts, e *expression, path effects.Path) bool {
 	declared := false
@@ -428,7 +437,7 @@ func isValidated(t *shape.Type, path effects.Path) bool {
 	return strings.HasSuffix(path.String(), ".template.metadata.labels")
 }
 
-// looksAtCounterpart reports that the same field is asked for under the other of object and oldObject.
+// looksAtCounterpart reports whether the same field is asked for under the other of object and oldObject.
 func (p *pass) looksAtCounterpart(f *facts, e *expression, path effects.Path) bool {
 	if path.Root == "oldObject" {
 		return f.guards(e, effects.Path{Root: "object", Steps: path.Steps})
@@ -436,26 +445,26 @@ func (p *pass) looksAtCounterpart(f *facts, e *expression, path effects.Path) bo
 	return false
 }
 
-// longestHint is the length of an author's text that a hint repeats.
+// longestHint is the length of the longest text of an author that a hint repeats.
 const longestHint = 60
 
-// optionalForm says how to read a field that may be absent, in the words of the expression that reads it.
+// optionalForm suggests how to read a field that may be absent, in terms of the expression that reads it.
 func (e *expression) optionalForm(id int64, p effects.Path) string {
 	_, last, _ := p.Parent()
 	holder := e.holder(id)
 	switch {
 	case !effects.Identifier(last):
 		if holder == "" {
-			return fmt.Sprintf("ask '%s' in … first, or write …[?'%s'].orValue(…)", last, last)
+			return fmt.Sprintf("test '%s' in … first, or write …[?'%s'].orValue(…)", last, last)
 		}
-		return fmt.Sprintf("ask '%s' in %s first, or write %s[?'%s'].orValue(…)", last, holder, holder, last)
+		return fmt.Sprintf("test '%s' in %s first, or write %s[?'%s'].orValue(…)", last, holder, holder, last)
 	case holder == "":
-		return fmt.Sprintf("ask has(….%s) first, or write ….?%s.orValue(…)", last, last)
+		return fmt.Sprintf("test has(….%s) first, or write ….?%s.orValue(…)", last, last)
 	}
-	return fmt.Sprintf("ask has(%s.%s) first, or write %s.?%s.orValue(…)", holder, last, holder, last)
+	return fmt.Sprintf("test has(%s.%s) first, or write %s.?%s.orValue(…)", holder, last, holder, last)
 }
 
-// holder is the text of what the selection with an id selects from; empty if it is too long to be repeated.
+// holder returns the text of the operand of the selection with an id; empty if it is too long to be repeated.
 func (e *expression) holder(id int64) string {
 	var operand ast.Expr
 	visit(e.ast.Expr(), func(x ast.Expr) {
@@ -496,14 +505,14 @@ func alwaysTrue(p *pass) {
 				}
 				d := f.diagnosticAt(e, r.ID)
 				d.Message = fmt.Sprintf("has(%s) is always true", r.Path)
-				d.Suggestion = "ask for a member, or compare the value"
+				d.Suggestion = "test a member, or compare the value"
 				below := func(o *expression) bool {
 					return o.reads != nil && slices.ContainsFunc(o.reads.List,
 						func(o effects.Read) bool { return r.Path.Contains(o.Path) && o.Path != r.Path })
 				}
 				if t := typed.Locate(f.targets[0].typ, r.Path.Split()).Type; t.Kind != shape.Struct ||
 					slices.ContainsFunc(f.exprs, below) {
-					d.Severity, d.Suggestion = Note, "leave it out"
+					d.Severity, d.Suggestion = Note, "remove the test"
 				}
 				p.report(d)
 			}
@@ -511,7 +520,7 @@ func alwaysTrue(p *pass) {
 	}
 }
 
-// isSelection reports that the node is a has() of a field, not a membership test.
+// isSelection reports whether the node is a has() of a field, not a membership test.
 func (p *pass) isSelection(e *expression, id int64) bool {
 	found := false
 	visit(e.ast.Expr(), func(x ast.Expr) {
@@ -520,7 +529,7 @@ func (p *pass) isSelection(e *expression, id int64) bool {
 	return found
 }
 
-// isAlwaysWritten reports a field of a Go type that is written whatever its value is.
+// isAlwaysWritten reports whether a field of a Go type is written whatever its value is.
 func isAlwaysWritten(at typed.Place) bool {
 	f := at.Field
 	if f == nil || at.Owner == nil || at.Owner.Name == "" || f.Pointer || f.OmitZero {
@@ -545,7 +554,7 @@ func namespaceObjects(p *pass) {
 			d := f.diagnosticAt(e, e.reads.List[i].ID)
 			if e.Use == policy.UseMatchCondition {
 				d.Message, d.Suggestion = "namespaceObject is always null in match conditions",
-					"use a namespaceSelector, or ask in the validations"
+					"use a namespaceSelector, or test it in the validations"
 				p.report(d)
 				continue
 			}
@@ -567,7 +576,7 @@ func namespaceObjects(p *pass) {
 					}
 				case namespaceRoot.Contains(r.Path) && !r.Test && strings.HasSuffix(last, "Timestamp") &&
 					!strings.Contains(e.Src, "dyn(namespaceObject)"):
-					at.Message = fmt.Sprintf("%s is text, though it is declared as a timestamp", r.Path)
+					at.Message = fmt.Sprintf("%s is a string, although it is declared as a timestamp", r.Path)
 					at.Suggestion = "write timestamp(dyn(namespaceObject)" + strings.TrimPrefix(r.Path.String(),
 						"namespaceObject") + ")"
 				default:
@@ -585,7 +594,7 @@ var comparing = map[string]bool{ // true: an error for a value of the other type
 	operators.Add: true, operators.Subtract: true,
 }
 
-// comparisons finds comparisons of fields of a kind as they are.
+// comparisons finds direct comparisons of fields of a kind.
 func (p *pass) comparisons(kind shape.Kind) {
 	for _, f := range p.facts {
 		for e := range f.parsedExpressions() {
@@ -614,15 +623,15 @@ func (p *pass) comparisons(kind shape.Kind) {
 							if !text && len(e.reads.Paths[other.ID()]) == 0 {
 								continue
 							}
-							d.Message = fmt.Sprintf("%s is a quantity, compared as text", path)
+							d.Message = fmt.Sprintf("%s is a quantity, but is compared as a string", path)
 							d.Suggestion = "write quantity(…).compareTo(quantity(…))"
 							if !ordered {
 								d.Severity = Note
-								d.Suggestion = "the server writes quantities in their canonical form; quantity(…) == quantity(…) is sure"
+								d.Suggestion = "the server writes quantities in canonical form; quantity(…) == quantity(…) is safe"
 							}
 						case kind == shape.IntOrString && (text || integer):
-							d.Message = fmt.Sprintf("%s may be a number or a text", path)
-							d.Suggestion = "ask type(…) == int first"
+							d.Message = fmt.Sprintf("%s may be an int or a string", path)
+							d.Suggestion = "test type(…) == int first"
 							if !ordered {
 								d.Severity = Note
 							}
@@ -638,7 +647,7 @@ func (p *pass) comparisons(kind shape.Kind) {
 	}
 }
 
-// isOf reports that a field has a kind in every matched type that declares it.
+// isOf reports whether a field has a kind in every matched type that declares it.
 func (p *pass) isOf(f *facts, path effects.Path, kind shape.Kind) bool {
 	if path.Root != "object" && path.Root != "oldObject" {
 		return false
@@ -681,7 +690,7 @@ func messages(p *pass) {
 			}
 			path := fmt.Sprintf("spec.validations[%d].message", i)
 			d := Diagnostic{
-				Message:    "message is shown as it is, though it is a CEL expression",
+				Message:    "message is a CEL expression, but it is shown as it is written",
 				Suggestion: "move it to messageExpression",
 				Ref:        f.Ref(), Field: path, Position: f.Locate(&field.Error{Field: path}),
 			}
@@ -694,7 +703,7 @@ func messages(p *pass) {
 	}
 }
 
-// moveMessage makes the message of a validation its messageExpression.
+// moveMessage moves the message of a validation to its messageExpression.
 func moveMessage(object map[string]any, index int) {
 	spec, _ := object["spec"].(map[string]any)
 	validations, _ := spec["validations"].([]any)
@@ -720,11 +729,11 @@ func multiLine(p *pass) {
 			}); i >= 0 && !strings.Contains(e.Src, "replace(") {
 				d := f.diagnosticAt(e, e.reads.List[i].ID)
 				d.Severity = Note
-				d.Message, d.Suggestion = fmt.Sprintf("%s may hold line breaks, and then the message is not shown",
+				d.Message, d.Suggestion = fmt.Sprintf("%s may contain line breaks, and then the message is not shown",
 					e.reads.List[i].Path), "write ….replace('\\n', ' ')"
 				p.report(d)
 			}
-			searched := map[int64]bool{} // texts that functions look for, which do not get into the message
+			searched := map[int64]bool{} // strings that functions search for, which are not part of the message
 			visit(e.ast.Expr(), func(x ast.Expr) {
 				if x.Kind() == ast.CallKind && x.AsCall().IsMemberFunction() && x.AsCall().FunctionName() != "join" {
 					if args := x.AsCall().Args(); len(args) > 0 {
@@ -755,15 +764,15 @@ func authorizers(p *pass) {
 				func(r effects.Read) bool { return r.Path.Root == "authorizer" }); i >= 0 &&
 				e.Use == policy.UseAuditAnnotation {
 				d := f.diagnosticAt(e, e.reads.List[i].ID)
-				d.Message, d.Suggestion = "authorizer does not exist when an audit annotation is evaluated",
-					"ask it in a validation"
+				d.Message, d.Suggestion = "authorizer is not available when an audit annotation is evaluated",
+					"use it in a validation"
 				p.report(d)
 				continue
 			}
 			if i := slices.IndexFunc(e.before, uses); i >= 0 {
 				d := diagnosticIn(f.Policy, e.Expr, 0, len(e.Src))
-				d.Message = fmt.Sprintf("variable %s uses authorizer, which does not exist here", e.before[i].Name)
-				d.Suggestion = "ask authorizer in a validation"
+				d.Message = fmt.Sprintf("variable %s uses authorizer, which is not available here", e.before[i].Name)
+				d.Suggestion = "use authorizer in a validation"
 				if e.Use == policy.UseMessageExpression {
 					d.Severity = Warning
 				}
@@ -790,9 +799,9 @@ func emptyThenAppend(p *pass) {
 					func(x emptied) bool { return ok && x.path == parent && x.index < e.Index }); w.Op == "add" &&
 					i >= 0 {
 					d := f.diagnosticAt(e, w.ID)
-					d.Message = fmt.Sprintf("mutation %d leaves %s empty, and what is empty is gone before this one",
+					d.Message = fmt.Sprintf("mutation %d leaves %s empty, and the server drops it before this mutation",
 						empty[i].index, strings.TrimPrefix(parent.String(), "object."))
-					d.Suggestion = "add it with its first item"
+					d.Suggestion = "add it together with its first item"
 					p.report(d)
 				}
 				empty = slices.DeleteFunc(empty,

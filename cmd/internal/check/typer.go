@@ -10,8 +10,8 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// A typer declares the types of kinds for the type checker, in two ways: run is what expressions meet when they run,
-// where times and quantities are text; server is what the server's own type checker takes them for.
+// A typer declares the types of kinds for the type checker, in two ways: run has the types of values at run time, where
+// times and quantities are strings; server has the types that the server's own type checker assumes.
 type typer struct {
 	registry    *schema.Registry
 	run, server map[schema.GroupVersionKind]*celenv.DeclaredType // nil: the kind has no type
@@ -40,7 +40,7 @@ func (ty *typer) runtimeType(kind schema.GroupVersionKind) *celenv.DeclaredType 
 	})
 }
 
-// declaredOnce returns what is known of a kind, or makes it.
+// declaredOnce returns the memoised type of a kind, or makes it.
 func declaredOnce(known map[schema.GroupVersionKind]*celenv.DeclaredType, kind schema.GroupVersionKind,
 	make func() *apiservercel.DeclType) *celenv.DeclaredType {
 	declared, ok := known[kind]
@@ -137,7 +137,7 @@ func (ty *typer) checkerType(kind schema.GroupVersionKind) *celenv.DeclaredType 
 	})
 }
 
-// checkingType returns nil for what the server leaves undeclared: types without a single JSON type.
+// checkingType returns nil for types that the server leaves undeclared, because they do not have a single JSON type.
 func checkingType(t *shape.Type, open map[*shape.Type]bool) *apiservercel.DeclType {
 	switch t.Kind {
 	case shape.Boolean:

@@ -24,28 +24,31 @@ var types = []*Analyzer{
 	{
 		Code: "CG101", Name: "type-warning", Severity: Warning,
 		Title: "the API server will warn about the expression in status.typeChecking",
-		Text: `The server type-checks the validations of a ValidatingAdmissionPolicy after it was stored, against the kinds that its rules name without wildcards,
-and writes what it finds into the policy's status, where few look. This check finds the same, with the same text
-(serverWarning in the JSON output). It is a note where the warning is about some of the kinds only, or is false: the
-server takes times for timestamps, does not know the fields of quantities, nor authorizer.requestResource.`,
+		Text: `After a ValidatingAdmissionPolicy is stored, the API server type-checks its validations against the
+kinds that its rules name without wildcards, and writes warnings to the status of the policy, where they are easily
+missed. This check reports the same warnings with the same text (serverWarning in the JSON output). It is a note if
+the warning concerns only some of the kinds, or is wrong: the server's type checker takes times for timestamps, and
+does not know the fields of quantities or authorizer.requestResource.`,
 		Before: "expression: object.spec.replica <= 5   # undefined field 'replica'",
 		After:  "expression: object.spec.replicas <= 5",
 		run:    typeWarnings,
 	},
 	{
 		Code: "CG102", Name: "undefined-field", Severity: Warning,
-		Title: "no matched kind has the field",
-		Text: `The server does not type-check variables, match conditions, audit annotations and mutations, nor any expression of a policy whose rules have wildcards. There a field that does not
-exist is found when the policy runs: "no such key", which failurePolicy Fail makes a denial of every request. This check covers all of them, over all kinds that the rules match.`,
+		Title: "the field does not exist in any matched kind",
+		Text: `The API server does not type-check variables, match conditions, audit annotations and mutations, nor any
+expression of a policy whose rules contain wildcards. There, a field that does not exist is an error only when the
+policy is evaluated: "no such key", and failurePolicy Fail denies every request. This check covers all expressions and
+all kinds that the rules match.`,
 		Before: "matchConditions:\n- name: scaled\n  expression: object.spec.replica > 1",
 		After:  "matchConditions:\n- name: scaled\n  expression: object.spec.replicas > 1",
 		run:    undefinedFields,
 	},
 	{
 		Code: "CG103", Name: "type-mismatch", Severity: Warning,
-		Title: "the operator or function does not take values of this type",
-		Text: `object is of no known type when a policy is compiled, so that a comparison of a number with a text, or a text function on a list, compiles. When it runs, the
-comparison is never true, or an error.`,
+		Title: "an operator or function does not accept values of this type",
+		Text: `The type of object is not known when a policy is compiled, so a comparison of a number with a string, or
+a string function on a list, compiles. When the policy is evaluated, the comparison is never true, or is an error.`,
 		Before: "expression: object.spec.replicas == '3'",
 		After:  "expression: object.spec.replicas == 3",
 		run:    typeMismatches,
@@ -59,18 +62,18 @@ type finding struct {
 	certain bool // of those of run: true of every request
 }
 
-// typings are what type checking says about one expression.
+// typings are the results of type-checking one expression.
 type typings struct {
-	run     []finding // as expressions run
-	checked int       // kinds that were looked at
-	unknown bool      // some matched kind has no known type
+	run     []finding // with the types at run time
+	checked int       // number of kinds
+	unknown bool      // the type of a matched kind is not known
 	server  []finding
-	untyped []problem // which the server refuses, whatever the types
+	untyped []problem // those that the server refuses, whatever the types
 
 	slips map[typed.Problem][]schema.GroupVersionKind // of mutations
 }
 
-// maxKinds bounds the kinds for which a policy with wildcards is checked.
+// maxKinds bounds the number of kinds against which a policy with wildcards is checked.
 const maxKinds = 400
 
 // typingsOf type-checks the expressions of a policy, once.
@@ -144,7 +147,7 @@ func (s *subject) typeOne(f *facts) {
 	f.shareKinds()
 }
 
-// shareKinds judges what was found, and lets equal lists of kinds share their memory.
+// shareKinds judges the findings, and lets equal lists of kinds share memory.
 func (f *facts) shareKinds() {
 	same := map[string][]schema.GroupVersionKind{}
 	share := func(kinds []schema.GroupVersionKind) []schema.GroupVersionKind {
@@ -168,13 +171,13 @@ func (f *facts) shareKinds() {
 	}
 }
 
-// construct judges what the mutations of f make of objects of one kind.
+// construct checks the objects that the mutations of f construct for one kind.
 func (s *subject) construct(f *facts, kind schema.GroupVersionKind, params *shape.Type) {
 	all, err := s.construction.Kind(f.Policy, s.Types.Type(kind), params)
 	s.err = cmp.Or(s.err, err)
 	for e, found := range f.typing {
 		for _, finding := range all {
-			if finding.Field != e.Field || !e.Use.Mutates() {
+			if finding.Field != e.Field || !e.Use.Mutates() && e.Use != policy.UseForEach {
 				continue
 			}
 			for _, p := range finding.Problems {
@@ -243,7 +246,7 @@ func (s *subject) typeCheck(f *facts, object, params *celenv.DeclaredType,
 	}
 }
 
-// serverCheck does what the server's type checker does
+// serverCheck mirrors the server's type checker
 // (pkg/admission/plugin/policy/validating/typechecking.go v0.37.2).
 func (s *subject) serverCheck(f *facts, visit func(*expression, schema.GroupVersionKind, *cel.Issues)) {
 	params := s.paramKind(f)
@@ -283,8 +286,8 @@ func (s *subject) serverCheck(f *facts, visit func(*expression, schema.GroupVers
 	}
 }
 
-// serverKinds are the kinds that the server's type checker looks at: those that rules name without wildcards, ten of a
-// rule.
+// serverKinds returns the kinds that the server's type checker checks: those that rules name without wildcards, at most
+// ten of a rule.
 func (s *subject) serverKinds(m *policy.MatchResources) []schema.GroupVersionKind {
 	const most = 10
 	var all []schema.GroupVersionKind
@@ -327,8 +330,8 @@ rules:
 	return all
 }
 
-// judge finds out which findings are true of every request: they exist for all matched kinds, or what they are a field
-// of does not exist.
+// judge determines which findings hold for every request: for each matched kind, the finding exists or its parent field
+// does not exist.
 func (t *typings) judge(e *expression) {
 	if t.unknown || t.checked == 0 {
 		return
@@ -358,8 +361,8 @@ func (t *typings) judge(e *expression) {
 	}
 }
 
-// serverWarnings returns what the server will write into the status about each expression of a policy. It quotes the
-// line of the expression for every problem, which is long for the policies of which there is much to say.
+// serverWarnings returns the warnings that the server will write to the status about each expression of a policy. A
+// warning quotes the line of the expression for every problem, so it may be long.
 func (s *subject) serverWarnings(f *facts) map[*expression]string {
 	texts := map[*expression][]string{}
 	s.serverCheck(f, func(e *expression, kind schema.GroupVersionKind, issues *cel.Issues) {
@@ -391,7 +394,7 @@ func typeWarnings(p *pass) {
 				d.Server = warning
 				if !sure {
 					d.Severity = Note
-					d.Suggestion = "nothing is wrong if the expression is guarded; the warning stays in the policy's status"
+					d.Suggestion = "harmless if the expression is guarded; the warning stays in the policy's status"
 				}
 				p.report(d)
 			}
@@ -400,7 +403,7 @@ func typeWarnings(p *pass) {
 	}
 }
 
-// pathsAt returns the fields that are selected at an offset.
+// pathsAt returns the fields that the expression selects at an offset.
 func (e *expression) pathsAt(offset int) []effects.Path {
 	if e.reads == nil { // it does not parse
 		return nil
@@ -446,7 +449,7 @@ func (p *pass) typeDiagnostic(f *facts, e *expression, found finding) Diagnostic
 		d.Message = fmt.Sprintf("undefined field '%s' in %s", said.Name, of)
 	case wording.NoOverload:
 		if op, ok := strings.CutPrefix(said.Name, "_"); ok && strings.HasSuffix(op, "_") {
-			d.Message = fmt.Sprintf("%s does not take %s", strings.Trim(said.Name, "_"), said.Got)
+			d.Message = fmt.Sprintf("%s does not accept %s", strings.Trim(said.Name, "_"), said.Got)
 		}
 		d.Message += " in " + of
 	}

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -17,27 +18,30 @@ import (
 var writeTime = []*Analyzer{
 	{
 		Code: "CG001", Name: "refused", Severity: Error,
-		Title: "the API server would not store the policy or binding",
-		Text: `The server checks a policy when it is written: the shape of its fields, and every expression, which it compiles with the
-functions of the minor version before its own. The message is the server's. A policy that is refused protects nothing.`,
+		Title: "the API server would refuse to store the policy or binding",
+		Text: `The API server validates a policy when it is written: its fields, and every expression, which it
+compiles with the functions of the previous minor. The message is the server's. A policy that is refused enforces
+nothing.`,
 		Before: "validations:\n- expression: object.spec.paused   # must evaluate to bool but got dyn",
 		After:  "validations:\n- expression: object.spec.paused == true",
 		run:    checkRefusal,
 	},
 	{
 		Code: "CG002", Name: "ignore-without-reason", Severity: Warning,
-		Title: "an ignore annotation without a reason, or for an unknown code",
-		Text: `The annotation ` + IgnoreAnnotation + ` keeps a diagnostic from being reported. Each of its lines is a code (or several, with commas), a colon and the
-reason. A line without a reason is not honoured: who reads the policy next could not tell whether it still holds.`,
+		Title: "an ignore annotation without a reason, or with an unknown code",
+		Text: `The annotation ` + IgnoreAnnotation + ` suppresses diagnostics about its policy or binding. Each line holds a code (or
+several, separated by commas), a colon and the reason. A line without a reason has no effect: a later reader could not
+tell whether it still applies.`,
 		Before: "annotations:\n  celgate.dev/ignore: CG301",
 		After:  "annotations:\n  celgate.dev/ignore: \"CG301: deletions never reach this resource\"",
 		run:    ignoreLines,
 	},
 	{
 		Code: "CG003", Name: "over-a-limit", Severity: Error,
-		Title: "celgate serve with these limits would not store the policy or binding",
-		Text: `celgate serve ` + "`--limits`" + ` bounds how many bindings a policy may have, and how long the lists of policies and bindings may be; API servers
-do not. This is checked with ` + "`celgate check --limits`" + ` and the same limits. Of too many bindings the last ones by their names are reported.`,
+		Title: "the policy or binding exceeds a limit of celgate serve",
+		Text: "`celgate serve --limits`" + ` bounds the number of bindings of a policy and the length of the lists in policies and bindings;
+API servers do not. ` + "`celgate check --limits`" + ` applies the same limits. If a policy has too many bindings, the last ones by name
+are reported.`,
 		Before: "# celgate check --limits validations=1\nvalidations:\n- expression: object.spec.replicas > 0\n- expression: object.spec.replicas < 10",
 		After:  "validations:\n- expression: object.spec.replicas > 0 && object.spec.replicas < 10",
 		run:    checkLimits,
@@ -71,6 +75,7 @@ func checkRefusal(p *pass) {
 			p.report(Diagnostic{Message: message, Ref: ref, Field: "apiVersion", Position: at})
 		}
 	}
+	p.checkLibraries()
 	for _, b := range p.Set.Bindings {
 		unserved(b.APIVersion, b.Ref(), b.Position)
 	}
@@ -82,18 +87,38 @@ func checkRefusal(p *pass) {
 		}
 	}
 	for _, b := range p.Set.Bindings {
-		for _, err := range (compile.Written{Binding: b}).Errors(p.envs, p.envs.Release().Static) {
+		errs := (compile.Written{Binding: b}).Errors(p.envs, p.envs.Release().Static)
+		if len(errs) == 0 {
+			errs = p.misfits(b)
+		}
+		for _, err := range errs {
 			p.report(Diagnostic{Message: err.ErrorBody(), Ref: b.Ref(), Field: err.Field, Position: b.Locate(err)})
 		}
 	}
 }
 
-// unservedReason says that the server does not know the kind of a policy or binding in its version; empty if it does.
+// misfits are why celgate does not take a binding of policies that are given.
+func (s *subject) misfits(b *policy.Binding) field.ErrorList {
+	if b.Kind != policy.Admission {
+		return nil
+	}
+	known := map[policy.Ref]*policy.Policy{}
+	for _, p := range s.Set.Policies {
+		known[p.Ref()] = p
+	}
+	errs := slices.Concat(b.BindsSingletons(known), b.CheckNames(known), b.CheckAbstract(known))
+	if slices.ContainsFunc(b.PolicyRefs(), func(ref policy.Ref) bool { return known[ref] == nil }) {
+		return append(errs, b.CheckBindable(s.Set.Policies)...)
+	}
+	return append(errs, b.CheckTogether(known)...)
+}
+
+// unservedReason returns the error of a server that does not serve a kind in a version; empty if it does.
 func (s *subject) unservedReason(apiVersion, kind string) string {
 	return policy.UnservedReason(apiVersion, kind, s.KubeVersion, s.Types.Versions)
 }
 
-// refusals are what a server of the minor of envs finds wrong with a new policy, or with a static one.
+// refusals returns the errors of a server of the minor of envs about a new or static policy.
 func refusals(envs *celenv.Set, p *policy.Policy) field.ErrorList {
 	errs := compile.Written{Policy: p}.Errors(envs, envs.Release().Static)
 	if len(errs) == 0 {
@@ -121,7 +146,9 @@ func (p *pass) refusal(f *facts, err *field.Error) {
 			}
 		}
 		said := wording.Read(message)
-		d.Suggestion = suggestion(said)
+		if d.Suggestion = suggestion(said); said.Kind == wording.Undeclared && f.Kind == policy.Admission {
+			d.Suggestion = cmp.Or(f.MeantImport(said.Name, p.Set.Libraries), d.Suggestion)
+		}
 		d.Fix = f.resultFix(expr, said)
 		p.report(d)
 	}
@@ -135,7 +162,7 @@ func (p *pass) refusal(f *facts, err *field.Error) {
 	each(err, expr.TrimValue(err.ErrorBody())) // the excerpt shows the value
 }
 
-// resultFix makes an expression of unknown type what its place takes.
+// resultFix converts an expression of unknown type to the type that its field requires.
 func (f *facts) resultFix(expr policy.Expr, said wording.Sentence) *Fix {
 	open, end := "", ""
 	switch {
@@ -160,11 +187,11 @@ func (f *facts) resultFix(expr policy.Expr, said wording.Sentence) *Fix {
 	return &Fix{Edits: []Edit{{from, from, open}, {to, to, end}}}
 }
 
-// suggestion is what to do about a sentence of the server; empty if nothing is sure.
+// suggestion returns a remedy for an error of the server; empty if none is certain.
 func suggestion(said wording.Sentence) string {
 	switch {
 	case said.Kind == wording.WrongResult && said.Want == "bool" && said.Got == "dyn":
-		return "compare the value, as in … == true"
+		return "compare the value, for example … == true"
 	case said.Kind == wording.WrongResult && takesText(said) && said.Got == "dyn":
 		return "wrap it in string(…)"
 	case said.Kind == wording.WrongResult && said.Want == "list(JSONPatch)" && said.Got == "list(dyn)":
@@ -172,14 +199,14 @@ func suggestion(said wording.Sentence) string {
 	case said.Kind == wording.Undeclared && said.Name == "variables":
 		return "match conditions cannot use variables: repeat the expression there"
 	case said.Kind == wording.Undeclared && said.Name == "params":
-		return "give the policy a spec.paramKind"
+		return "add spec.paramKind to the policy"
 	case said.Kind == wording.MixedTypes:
 		return "a list or map literal holds values of one type: write an Object.….{…} literal, or dyn(…) around each value"
 	}
 	return spell.CEL(said)
 }
 
-// takesText reports that an expression must be a text.
+// takesText reports whether an expression must return a string.
 func takesText(said wording.Sentence) bool {
 	return said.Want == "string" || said.Want == "one of [string null_type]"
 }
@@ -190,11 +217,11 @@ func ignoreLines(p *pass) {
 		for _, i := range parseIgnored(annotations) {
 			switch bad := slices.IndexFunc(i.codes, func(c string) bool { return !p.codes[c] }); {
 			case len(i.codes) == 0:
-				report(path, "write CODE: reason", "%q names no code", i.line)
+				report(path, "write CODE: reason", "%q does not contain a code", i.line)
 			case bad >= 0:
-				report(path, "celgate check --list names all codes", "there is no check %s", i.codes[bad])
+				report(path, "run celgate check --list for the codes", "%s is not the code of a check", i.codes[bad])
 			case i.reason == "":
-				report(path, "add a colon and the reason", "%s is ignored without a reason, so that it is not",
+				report(path, "add a colon and the reason", "%s is not ignored, because the line does not give a reason",
 					strings.Join(i.codes, ", "))
 			}
 		}
@@ -202,6 +229,11 @@ func ignoreLines(p *pass) {
 	for _, f := range p.facts {
 		each(f.Metadata.Annotations, func(path, suggestion, format string, args ...any) {
 			p.reportField(f.Policy, path, suggestion, format, args...)
+		})
+	}
+	for _, l := range p.Set.Libraries {
+		each(l.Metadata.Annotations, func(path, suggestion, format string, args ...any) {
+			p.reportLibrary(l, path, suggestion, format, args...)
 		})
 	}
 	for _, b := range p.Set.Bindings {

@@ -23,8 +23,6 @@ import (
 	"github.com/celgate/celgate/schema"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // An apply is one run of the verb.
@@ -35,14 +33,16 @@ type apply struct {
 	oldFile         string
 	asked           asked
 	kubeVersion     string
+	plugins         []string // of --admission-plugins
 	reporting
 	compact, summary bool
 	quiet            bool
 	strictness       strictness
 	workloads        workloads
-	unknownKinds     string // skip, plain or fail; empty: skip what no policy can match, else fail
+	unknownKinds     string // skip, plain or fail; empty: skip if no policy can match, else fail
 	serverView       bool
 	replay           bool
+	confirm          bool
 }
 
 func newApply(c *console) *cobra.Command {
@@ -68,9 +68,10 @@ order and quotes kept, no defaults added) with the changes of the policies. If
 something is denied, standard output stays empty; messages go to standard error.
 If standard input is a ResourceList, apply is a KRM function for kustomize and kpt.
 
-celgate validates metadata and custom resources as the server does, but not the
-other fields of built-in kinds, such as selectors: the server may still refuse an
-object as invalid.
+Objects are filled in, validated and refused as the server does it beside policies: by
+the admission plugins that are on by default, with what the cluster state has for them,
+and by its validation. What would still have a say and was not asked is named below each
+object. --confirm asks the live cluster itself by dry runs.
 
 The exit status is 0 when nothing is denied, 1 when something is or --fail-on or
 --replay says so, and 2 when something could not be evaluated, a policy or binding
@@ -114,8 +115,11 @@ func (a *apply) addFlags(cmd *cobra.Command) {
 		f.StringArrayVarP(&a.state, "cluster-state", "c", nil,
 			"`FILE|DIR|-` what exists in the cluster: namespaces, params,\nCustomResourceDefinitions, RBAC, stored objects;\nmay be repeated")
 		a.live.flags(f)
+		f.BoolVar(&a.confirm, "confirm", false,
+			"also send each request to the live cluster as a dry run, and\nshow where its answer differs: exit status 1 if it refuses\nwhat celgate allows")
 		minorFlag(f, &a.kubeVersion, kubeVersionUsage)
 		a.static.flags(f)
+		pluginsFlag(f, &a.plugins)
 		a.unboundFlag(f)
 		a.limitFlag(f)
 	})
@@ -168,7 +172,7 @@ func (a *apply) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	engine, err := celgate.New(&w.set, w.options())
+	engine, err := celgate.New(&w.set, w.wholeOptions(a.plugins))
 	if err != nil {
 		return err
 	}
@@ -194,8 +198,11 @@ func (a *apply) run(ctx context.Context, args []string) error {
 	d := &decider{world: w, engine: engine, asked: &a.asked, notes: newNotes(force, w, &a.asked), reasons: true,
 		unknownKinds: a.unknownKinds, orders: true, workloads: &a.workloads.Workloads, templates: a.workloads.found,
 		replay: a.replay}
+	if a.confirm {
+		d.confirming = &confirming{server: w.live, otherPolicies: len(a.policies) > 0}
+	}
 	if a.summary && !slices.ContainsFunc(open, func(o *output) bool { return o.format != "text" }) {
-		d.reasons = false // a table has no reasons
+		d.reasons = false // a table does not show reasons
 	}
 	to, err := a.writers(d, open, report.Options{Set: force, Rejected: rejected, Types: w.types})
 	if err != nil {
@@ -212,7 +219,12 @@ func (a *apply) run(ctx context.Context, args []string) error {
 	return closeAll(open)
 }
 
-// prepareWorld returns the policies and the cluster in which the documents of batch are requests.
+func pluginsFlag(f *pflag.FlagSet, plugins *[]string) {
+	f.StringSliceVar(plugins, "admission-plugins", nil,
+		"`NAMES` admission plugins of kube-apiserver to simulate beside those\nthat are on by default or, with a dash before them, not to\nsimulate; -* for none; comma-separated, may be repeated")
+}
+
+// prepareWorld returns the policies and the cluster for requests made of the documents of batch.
 func (a *apply) prepareWorld(ctx context.Context, loader *manifest.Loader, batch []*manifest.Document) (*world, error) {
 	from, err := a.sources(ctx)
 	if err != nil {
@@ -231,13 +243,13 @@ func (a *apply) prepareWorld(ctx context.Context, loader *manifest.Loader, batch
 	if err := w.identify(ctx, &a.asked); err != nil {
 		return nil, err
 	}
-	if err := w.assume(w.missingNamespaces(batch, &a.asked)); err != nil {
+	if err := w.surround(batch, &a.asked); err != nil {
 		return nil, err
 	}
 	return w, nil
 }
 
-// writers returns what writes the answers of d to the open outputs. about has what all of them know.
+// writers returns writers of the answers of d to the open outputs; about is common to all of them.
 func (a *apply) writers(d *decider, open []*output, about report.Options) (outputs, error) {
 	to := outputs{all: open}
 	var writers []report.Writer
@@ -267,7 +279,7 @@ func (a *apply) writers(d *decider, open []*output, about report.Options) (outpu
 	return to, nil
 }
 
-// check refuses a command line that cannot be meant.
+// check refuses invalid combinations of arguments and flags.
 func (a *apply) check(args []string) error {
 	if len(args) == 0 {
 		return withHint(&usageError{errors.New("no manifests given")},
@@ -292,16 +304,13 @@ func (a *apply) check(args []string) error {
 		return &usageError{errors.New("standard input can be read only once")}
 	}
 	if a.compact && a.summary {
-		return &usageError{errors.New("--compact and --summary do not go together")}
+		return &usageError{errors.New("--compact and --summary cannot be combined")}
+	}
+	if a.confirm && (a.live == (live{}) || a.oldFile != "" || a.asked.names()) {
+		return &usageError{errors.New("--confirm asks a live cluster as the user of the kubeconfig: it requires --kubeconfig or --context, without --as, --as-pod or --old")}
 	}
 	if err := a.asked.check(); err != nil {
 		return err
-	}
-	if err := a.strictness.check(); err != nil {
-		return err
-	}
-	if a.unknownKinds != "" && !slices.Contains([]string{"skip", "plain", "fail"}, a.unknownKinds) {
-		return &usageError{fmt.Errorf("%w, not %q", errUnknownKinds, a.unknownKinds)}
 	}
 	targets, err := a.targets()
 	if err != nil {
@@ -315,14 +324,14 @@ func (a *apply) check(args []string) error {
 	}
 	switch {
 	case a.serverView && objects == 0:
-		return &usageError{errors.New("--server-view goes with -o yaml or -o json")}
+		return &usageError{errors.New("--server-view requires -o yaml or -o json")}
 	case objects > 1:
 		return &usageError{errors.New("manifests can be written to only one output")}
 	}
 	return nil
 }
 
-// noteUnsafe raises the exit status for an object whose mutations are not safe to run again.
+// noteUnsafe raises the exit status for an object whose mutations are not safe to repeat.
 func noteUnsafe(c *console, it report.Item) {
 	if it.Replay != nil && (!it.Replay.IsIdempotent() || !it.Replay.Survives()) {
 		c.raise(exitDenied)
@@ -331,7 +340,7 @@ func noteUnsafe(c *console, it report.Item) {
 
 // decide writes the answer for each document, in their order.
 func (a *apply) decide(ctx context.Context, d *decider, batch []*manifest.Document, to outputs) error {
-	// Only here does an interrupt end things in order; while files are read it ends the program at once.
+	// From here on an interrupt ends the run in order; while files are read it ends the program at once.
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	a.progress = newProgress(a.console, len(batch))
@@ -357,7 +366,7 @@ func (a *apply) decide(ctx context.Context, d *decider, batch []*manifest.Docume
 			a.say(prefixPlace(it.Place, subject(it.Item)+it.Failure.Message), it.Failure.Hint)
 		case d.world.unreadError() != nil:
 			a.raise(exitFailed)
-		case !it.Decision.Allowed:
+		case !it.Decision.Allowed || it.Confirmation != nil && it.Confirmation.Refused:
 			a.raise(exitDenied)
 			denied++
 		}
@@ -400,7 +409,8 @@ func (a *apply) decide(ctx context.Context, d *decider, batch []*manifest.Docume
 	return nil
 }
 
-// writeFollowed writes the answers about what controllers make of an object, and returns how many are denied.
+// writeFollowed writes the answers for the objects that controllers create from an object, and returns the number of
+// denials.
 func (a *apply) writeFollowed(children []report.Item, to report.Writer) (denied int, err error) {
 	for _, child := range children {
 		noteUnsafe(a.console, child)
@@ -422,12 +432,12 @@ func (a *apply) writeFollowed(children []report.Item, to report.Writer) (denied 
 	return denied, nil
 }
 
-// outputs are where answers go. The manifests, if they are asked for, are the result; a report is then written beside
-// it.
+// outputs are the destinations of answers. If manifests are requested, they are the result, and a report is written
+// beside them.
 type outputs struct {
 	all       []*output
 	report    report.Writer
-	manifests writing // nil: none
+	manifests writing // nil: not requested
 	out       *output // of the manifests
 }
 
@@ -438,7 +448,7 @@ func subject(it report.Item) string {
 	return strings.TrimSpace(it.Kind.Kind+" "+it.Name) + ": "
 }
 
-// consume yields documents and lets go of them, so that a large input is not held twice.
+// consume yields documents and releases them, so that a large input is not kept twice.
 func consume(docs []*manifest.Document) func(func(*manifest.Document) bool) {
 	return func(yield func(*manifest.Document) bool) {
 		for i, d := range docs {
@@ -450,25 +460,27 @@ func consume(docs []*manifest.Document) func(func(*manifest.Document) bool) {
 	}
 }
 
-// A decider answers for one document after another, on several goroutines.
+// A decider answers for documents, on several goroutines.
 type decider struct {
-	edits   bool // say what mutations make of the documents
-	changes bool // say what each policy changed
+	edits   bool // find the effects of mutations on the text of the documents
+	changes bool // list the changes of each policy
 	orders  bool // note where the order of policies matters
-	bare    bool // nobody looks at the objects of decisions
+	bare    bool // the objects of decisions are not used
 	world   *world
 	engine  *celgate.Engine
 	asked   *asked
 	notes   *notes
-	reasons bool            // find those for what is not as it should be
+	reasons bool            // find the reasons of denials, warnings and failures
 	how     explain.Options // of the decisions
 
-	replay       bool                // run mutations once more
-	unknownKinds string              // as --unknown-kinds
-	workloads    *requests.Workloads // nil: none is followed
-	templates    *templates          // nil: nobody asks
-	// is called after each answer, those about what controllers make too; nil: nobody asks
+	replay       bool                // run mutations a second time
+	unknownKinds string              // of --unknown-kinds
+	workloads    *requests.Workloads // nil: workloads are not followed
+	templates    *templates          // nil: not recorded
+	// answered is called after each answer, including those for objects that controllers create; may be nil
 	answered func()
+
+	confirming *confirming // nil: the live cluster is not asked what it answers
 }
 
 func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer) {
@@ -480,7 +492,7 @@ func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer
 			""
 	}
 	defer func() {
-		if p := recover(); p != nil { // one object that breaks something must not take the others with it
+		if p := recover(); p != nil { // a panic about one object must not lose the answers for the others
 			it.Decision, it.edit = nil, nil
 			it.Failure = &report.Failure{Message: fmt.Sprintf("internal error: %v", p),
 				Hint: "please report it, with this:\n" + string(debug.Stack())}
@@ -503,7 +515,7 @@ func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer
 	request, err := d.world.request(ctx, doc, d.asked)
 	if err != nil {
 		if m, ok := doc.Misreading("metadata.name"); ok {
-			err = withHint(err, "%s", m.Hint)
+			err = withHint(err, "%s", m.Message)
 		}
 		return fail(err)
 	}
@@ -512,6 +524,9 @@ func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer
 		place = nil
 	}
 	stored := d.decideAbout(ctx, &it, request, place)
+	if it.Decision != nil {
+		it.Confirmation = d.confirm(ctx, &it, request)
+	}
 	if d.edits && it.Decision != nil && it.Decision.Allowed && it.Decision.Mutated {
 		if err = d.edit(ctx, &it); err != nil {
 			it.Decision, it.edit = nil, nil
@@ -527,8 +542,8 @@ func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer
 	return it
 }
 
-// decideAbout answers a request. It returns the object as it would be stored, nil if it would not be. Place finds
-// fields of the object; nil: nobody can.
+// decideAbout answers a request. It returns the object as it would be stored, or nil if it would not be stored. place
+// locates fields of the object; it may be nil.
 func (d *decider) decideAbout(ctx context.Context, it *answer, request *celgate.Request,
 	place func(field string) policy.Locator) (stored map[string]any) {
 	if d.answered != nil {
@@ -542,7 +557,7 @@ func (d *decider) decideAbout(ctx context.Context, it *answer, request *celgate.
 	it.Request = request
 	prepared, err := d.engine.Prepare(ctx, request)
 	if err != nil {
-		status, ok := refusal(err)
+		status, ok := requests.Refusal(err)
 		if !ok {
 			return fail(err)
 		}
@@ -594,8 +609,8 @@ func (d *decider) decideAbout(ctx context.Context, it *answer, request *celgate.
 	return stored
 }
 
-// locate finds fields of the object that was decided about; nil if nobody can. What mutations may have moved is placed
-// at the list that it is in.
+// locate returns a function that locates fields of the object of a decision; nil without place. A field that mutations
+// may have moved has the position of the list that contains it.
 func locate(place func(field string) policy.Locator, d *celgate.Decision) func(string) policy.Position {
 	if place == nil {
 		return nil
@@ -608,8 +623,8 @@ func locate(place func(field string) policy.Locator, d *celgate.Decision) func(s
 	}
 }
 
-// returnedObject is the object of a decision as the server returns it: read again from what was written. Custom objects
-// are written as the JSON that they are.
+// returnedObject returns the object of a decision as the server's response has it: decoded again from its stored form.
+// Custom objects are stored as the JSON that they are.
 func (d *decider) returnedObject(object map[string]any, r *celgate.Request) map[string]any {
 	resource := d.world.types.Resource(r.Resource)
 	if object == nil || resource == nil || resource.Definition != nil || r.SubResource != "" && r.SubResource != "status" {
@@ -621,8 +636,8 @@ func (d *decider) returnedObject(object map[string]any, r *celgate.Request) map[
 	return object
 }
 
-// skips reports that an object is of a kind without a resource that is left out: those of celgate, which are for no
-// cluster, and unknown ones that no policy can be for. A mistake for a kind of the server does not count.
+// skips reports whether an object is left out because its kind does not have a resource: celgate's own file formats,
+// and unknown kinds that no policy can match. A misspelt kind of the server is not skipped.
 func (d *decider) skips(kind schema.GroupVersionKind) bool {
 	if kind.Group == "celgate.dev" {
 		return true
@@ -637,75 +652,44 @@ func (d *decider) skips(kind schema.GroupVersionKind) bool {
 	if d.unknownKinds == "skip" {
 		return true
 	}
-	_, _, err := (&celgate.Requester{Types: d.world.types}).Target(kind, "")
-	var unknown *celgate.ResourceError
+	_, _, err := d.world.types.Target(kind, "")
+	var unknown *schema.ResourceError
 	if errors.As(err, &unknown) && unknown.Mistaken {
 		return false
 	}
 	return d.unknownKinds == "" && !mayMatch(&d.world.set, kind)
 }
 
-// refusal returns the status of an error that is the server's answer.
-func refusal(err error) (*metav1.Status, bool) {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		return nil, false
-	}
-	s := status.Status()
-	return &s, true
-}
-
-// notes are said about decisions that rest on what was not given.
+// notes collect the assumptions behind decisions, for values that were not given.
 type notes struct {
-	types      *schema.Registry
-	assumed    map[string]bool       // namespaces
-	namespaces bool                  // a policy looks at namespaces
-	user       string                // who is assumed to make requests; empty: it was said
-	users      map[policy.Ref]bool   // policies that look at the user
-	madeUp     map[policy.Ref]string // what policies look at of the user and nothing says
+	assumed    map[string]bool       // names of namespaces
+	namespaces bool                  // a policy reads namespaces
+	user       string                // the assumed user of requests; empty: the user was given
+	users      map[policy.Ref]bool   // policies that read the user
+	madeUp     map[policy.Ref]string // properties of the user that policies read and that were not given
 }
 
 func newNotes(set *policy.Set, w *world, a *asked) *notes {
-	n := &notes{types: w.types, assumed: w.assumed, users: map[policy.Ref]bool{},
+	n := &notes{assumed: w.assumed, users: map[policy.Ref]bool{},
 		madeUp: map[policy.Ref]string{}}
 	if a.user == "" && a.pod == "" && a.self == nil {
 		n.user = defaultUser
 	}
-	selects := func(m *policy.MatchResources) bool {
-		return m != nil && m.NamespaceSelector != nil &&
-			len(m.NamespaceSelector.MatchLabels)+len(m.NamespaceSelector.MatchExpressions) > 0
-	}
-	for _, b := range set.Bindings {
-		n.namespaces = n.namespaces || selects(b.MatchResources)
-	}
+	n.namespaces = requests.ReadNamespaces(set)
 	for _, p := range set.Policies {
-		n.namespaces = n.namespaces || selects(p.MatchConstraints)
 		n.madeUp[p.Ref()] = a.identity.NoteFor(p)
-		for e := range p.Expressions() {
-			n.namespaces = n.namespaces || strings.Contains(e.Src, "namespaceObject")
-			if strings.Contains(e.Src, "request.userInfo") || strings.Contains(e.Src, "authorizer") {
-				n.users[p.Ref()] = true
-			}
-		}
+		n.users[p.Ref()] = requests.ReadsUser(p)
 	}
 	return n
 }
 
 func (n *notes) add(d *celgate.Decision, r *celgate.Request, reviewed bool) {
-	resource := n.types.Resource(r.Resource)
-	switch written := r.Operation == celgate.Create || r.Operation == celgate.Update; {
-	case !d.Allowed || resource != nil && resource.Definition != nil: // a custom object is validated
-	case d.Mutated:
-		d.Notes = append(d.Notes, report.NotValidatedNote(report.NotValidated))
-	case written && resource != nil:
-		d.Notes = append(d.Notes, report.NotValidatedNote(report.ObjectNotValidated))
-	}
 	if reviewed {
 		return
 	}
 	if n.namespaces && n.assumed[r.Namespace] && r.Kind != namespaceKind {
 		d.Notes = append(d.Notes, celgate.Note{Topic: unknownNamespace, Message: fmt.Sprintf(
-			"namespace %q is not in the cluster state and assumed to have no labels of its own; give it with -c or among the manifests", r.Namespace)})
+			"namespace %q is not in the cluster state: celgate assumes that it exists without labels of its own; add it with -c or to the manifests", r.Namespace)})
 	}
 	for _, o := range d.Outcomes {
 		if said := n.madeUp[o.Kind.Ref(o.Policy)]; said != "" {
@@ -716,16 +700,16 @@ func (n *notes) add(d *celgate.Decision, r *celgate.Request, reviewed bool) {
 	if n.user != "" && r.UserAssumed &&
 		slices.ContainsFunc(d.Outcomes, func(o celgate.Outcome) bool { return n.users[o.Kind.Ref(o.Policy)] }) {
 		d.Notes = append(d.Notes, celgate.Note{Message: fmt.Sprintf(
-			"policies look at the user, who is %q here, without permissions or groups; name another with --as and --as-group", n.user)})
+			"policies depend on the user, which is %q without permissions and groups; set another with --as and --as-group", n.user)})
 	}
 }
 
-// missingNamespaces returns the namespaces that manifests name and that exist nowhere. On a server such a request
-// fails; a reader of rendered manifests wants to know what would be said in a cluster that has the namespace. An
-// AdmissionReview is decided about exactly.
+// missingNamespaces returns the namespaces that manifests name and that do not exist. On a server such a request fails;
+// here the answer is the one in a cluster that has the namespace, because rendered manifests often lack it. An
+// AdmissionReview is answered exactly.
 func (w *world) missingNamespaces(batch []*manifest.Document, a *asked) map[string]bool {
 	missing := map[string]bool{}
-	if w.live != nil { // what does not exist there is known not to
+	if w.live != nil { // anything else does not exist
 		return missing
 	}
 	for _, d := range batch {
@@ -736,7 +720,7 @@ func (w *world) missingNamespaces(batch []*manifest.Document, a *asked) map[stri
 		if err != nil || !to.Namespaced {
 			continue
 		}
-		name := w.namespaceOf(d.Object, to, a)
+		name := to.NamespaceOf(d.Object, a.namespace)
 		if missing[name] {
 			continue
 		}

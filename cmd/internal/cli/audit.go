@@ -37,17 +37,17 @@ import (
 
 // An audit is one run of the verb.
 type audit struct {
-	apply     // what it shares with the verb
+	apply     // what both verbs have in common
 	deletions bool
 	top       int
-	log       string // as --audit-log
-	last      string // as --last
-	since     string // as --changed-since
+	log       string // of --audit-log
+	last      string // of --last
+	since     string // of --changed-since
 	shard     report.Shard
-	dealt     map[string]bool // namespaces, to all shards
-	parts     string          // where shards keep what they share
-	write     string          // as --write-reports; empty: none are
-	fails     []string        // as --fail-on
+	dealt     map[string]bool // namespaces that all shards have divided among them
+	parts     string          // the place of the shards' common files
+	write     string          // of --write-reports; empty: none
+	fails     []string        // of --fail-on
 	repeating
 }
 
@@ -165,21 +165,21 @@ func (a *audit) addAuditFlags(cmd *cobra.Command, merging *bool) {
 	a.complete(cmd)
 }
 
-// reportKinds are the kinds of reports by the names of their flag.
+// reportKinds are the kinds of reports, by their name in flags.
 var reportKinds = map[string]report.ClusterReportKind{"openreports": report.OpenReports,
 	"policyreport": report.PolicyReports}
 
-// auditFailOn are the findings for which --fail-on makes an audit fail that would be clean without it.
+// auditFailOn are the findings that --fail-on accepts: they make an otherwise clean audit fail.
 var auditFailOn = []string{"warn", "audit", "change", "ignored", "unaudited", failOnNothing}
 
-// failOnNothing makes an audit succeed whatever it finds.
+// failOnNothing makes an audit succeed whatever its findings.
 const failOnNothing = "nothing"
 
-// checkOutputs refuses flags about the report that cannot be meant.
+// checkOutputs refuses invalid flags about the report.
 func (a *audit) checkOutputs() error {
 	for _, name := range a.fails {
 		if !slices.Contains(auditFailOn, name) {
-			err := &usageError{fmt.Errorf("--fail-on takes %s, not %q", strings.Join(auditFailOn, ", "), name)}
+			err := &usageError{fmt.Errorf("--fail-on accepts %s, not %q", strings.Join(auditFailOn, ", "), name)}
 			if similar := spell.Nearest(name, auditFailOn, 2); similar != "" {
 				return withHint(err, "did you mean %s?", similar)
 			}
@@ -187,14 +187,14 @@ func (a *audit) checkOutputs() error {
 		}
 	}
 	if _, known := reportKinds[a.write]; a.write != "" && !known {
-		return &usageError{fmt.Errorf("--write-reports takes openreports or policyreport, not %q", a.write)}
+		return &usageError{fmt.Errorf("--write-reports accepts openreports or policyreport, not %q", a.write)}
 	}
 	if a.write != "" && a.live == (live{}) {
 		return withHint(&usageError{errors.New("--write-reports without a live cluster")},
-			"name one with --context, or give -o %s and the output to kubectl apply -f -", a.write)
+			"name one with --context, or write -o %s and pipe the output to kubectl apply -f -", a.write)
 	}
 	if len(a.fails) > 1 && slices.Contains(a.fails, failOnNothing) {
-		return &usageError{errors.New("--fail-on nothing goes with nothing else")}
+		return &usageError{errors.New("--fail-on nothing cannot be combined with other findings")}
 	}
 	if a.top < 0 {
 		return &usageError{fmt.Errorf("--top is a number of objects, not %d", a.top)}
@@ -203,16 +203,16 @@ func (a *audit) checkOutputs() error {
 	return err
 }
 
-// checkAudit refuses a command line that cannot be meant.
+// checkAudit refuses invalid combinations of arguments and flags.
 func (a *audit) checkAudit() error {
 	if err := a.checkOutputs(); err != nil {
 		return err
 	}
 	switch lives := a.live != (live{}); {
 	case a.log != "" && (a.deletions || a.asked.usedFlags() != nil):
-		return &usageError{errors.New("an audit log has its own operations and users: --deletions and --as do not go with it")}
+		return &usageError{errors.New("an audit log has its own operations and users: --deletions and --as cannot be combined with it")}
 	case a.log != "" && a.write != "":
-		return &usageError{errors.New("--write-reports does not go with an audit log: reports are about objects that exist")}
+		return &usageError{errors.New("--write-reports cannot be combined with an audit log: reports are about objects that exist")}
 	case a.log != "":
 	case len(a.state) == 0 && !lives:
 		return withHint(&usageError{errors.New("no objects given")},
@@ -249,24 +249,24 @@ func (a *audit) checkAudit() error {
 	return a.asked.check()
 }
 
-// A stock is where the objects of an audit come from.
+// A stock is a source of objects for an audit.
 type stock interface {
-	// prepare reads what policies look at besides the objects. It says what it cannot read.
+	// prepare reads everything that policies read besides the objects, and reports what it cannot read.
 	prepare(ctx context.Context, loader *manifest.Loader) (sources, error)
 
-	// subjects yields what is asked about, one after the other. Nobody keeps it.
+	// subjects yields the subjects of the audit one by one. It does not keep them.
 	subjects(ctx context.Context, of *auditor) iter.Seq[subjectOf]
 
-	// total is how many objects there are, as far as is known by now.
+	// total returns the number of objects, as far as it is known.
 	total() int
 
-	// assumeNamespaces adds to the world the namespaces that objects are in and that are not known to be absent.
+	// assumeNamespaces adds the namespaces of objects to the world, unless they are known to be absent.
 	assumeNamespaces(ctx context.Context, w *world) error
 
-	// sizes are how many objects there are to ask about in each namespace, "" for those in none.
+	// sizes returns the number of subjects in each namespace, "" for cluster-scoped ones.
 	sizes(ctx context.Context, of *auditor) (map[string]int, error)
 
-	// close gives back what was taken.
+	// close releases resources.
 	close()
 }
 
@@ -283,7 +283,7 @@ func (a *audit) run(ctx context.Context) error {
 	return a.runOnce(ctx)
 }
 
-// runOnce asks about everything.
+// runOnce runs one audit.
 func (a *audit) runOnce(ctx context.Context) error {
 	began := time.Now()
 	var from stock = &dump{audit: a}
@@ -332,7 +332,7 @@ func (a *audit) runOnce(ctx context.Context) error {
 	return nil
 }
 
-// describe says what is audited, for a reader.
+// describe names the source of the subjects for a reader.
 func (a *audit) describe() string {
 	switch {
 	case a.log == "-":
@@ -347,9 +347,9 @@ func (a *audit) describe() string {
 	return strings.Join(a.state, ", ")
 }
 
-// writeReport asks about all objects, and writes the outputs.
+// writeReport audits all objects and writes the outputs.
 func (a *audit) writeReport(ctx context.Context, of *auditor, from stock) error {
-	if a.last != "" { // before an output of the same name replaces it
+	if a.last != "" { // an output of the same name may replace it
 		if err := a.compare(of.audit); err != nil {
 			return err
 		}
@@ -367,7 +367,7 @@ func (a *audit) writeReport(ctx context.Context, of *auditor, from stock) error 
 	return out.close()
 }
 
-// An auditOutput is everything that a report is written to.
+// An auditOutput is all destinations of a report.
 type auditOutput struct {
 	open    []*output
 	writers []report.AuditWriter
@@ -396,7 +396,7 @@ func (a *audit) openReport(of *report.Audit, o report.Options) (*auditOutput, er
 	return out, nil
 }
 
-// write writes what there is to say about an object.
+// write writes the findings about an object.
 func (o *auditOutput) write(of *report.Audited, findings []report.AuditFinding) error {
 	for _, writer := range o.writers {
 		if err := writer.Write(of, findings); err != nil {
@@ -406,7 +406,7 @@ func (o *auditOutput) write(of *report.Audited, findings []report.AuditFinding) 
 	return nil
 }
 
-// close writes what belongs at the end.
+// close writes the end of each output.
 func (o *auditOutput) close() error {
 	for _, writer := range o.writers {
 		if err := writer.Close(); err != nil {
@@ -416,14 +416,14 @@ func (o *auditOutput) close() error {
 	return closeAll(o.open)
 }
 
-// unclosed are reports that are written to the cluster.
+// unclosed are reports that are written to the cluster, not to a file.
 type unclosed struct{ *report.ClusterReports }
 
-// Close has nothing to do.
+// Close does nothing.
 func (unclosed) Close() error { return nil }
 
-// keepReports makes the reports in the cluster those that are given, in the namespaces that in says, or all. What does
-// not work is said.
+// keepReports makes the reports in the cluster equal to the given ones, in all namespaces or those that in selects. It
+// prints errors.
 func (a *audit) keepReports(ctx context.Context, reports *report.ClusterReports, in func(namespace string) bool) {
 	if err := a.writeReports(ctx, reports, in); err != nil {
 		a.raise(exitFailed)
@@ -454,7 +454,7 @@ func (a *audit) writeReports(ctx context.Context, reports *report.ClusterReports
 	return nil
 }
 
-// compare makes the report of --last the one that an audit is compared with.
+// compare reads the report of --last into the report of an audit.
 func (a *audit) compare(of *report.Audit) error {
 	last, err := readReport(a.last)
 	if err != nil {
@@ -466,7 +466,7 @@ func (a *audit) compare(of *report.Audit) error {
 	return nil
 }
 
-// keeps refuses outputs that are reports which are still read while they are written.
+// keeps refuses outputs that would overwrite reports while they are read.
 func (a *audit) keeps(read ...string) error {
 	targets, err := a.targets()
 	if err != nil {
@@ -475,7 +475,7 @@ func (a *audit) keeps(read ...string) error {
 	for _, path := range read {
 		info, err := os.Stat(path)
 		if err != nil {
-			continue // whoever reads it says so
+			continue // its reader prints the error
 		}
 		for _, t := range targets {
 			if other, err := os.Stat(t.file); t.file != "" && err == nil && os.SameFile(info, other) {
@@ -486,21 +486,21 @@ func (a *audit) keeps(read ...string) error {
 	return nil
 }
 
-// readReport reads an earlier report, but for its findings.
+// readReport reads an earlier report without its findings.
 func readReport(path string) (*report.StoredAudit, error) {
 	return report.ReadAudit(path, func() (io.ReadCloser, error) { return os.Open(path) })
 }
 
-// maxDump is how much an audit reads, unless it is told otherwise: what it reads it does not keep.
+// maxDump is the default limit of an audit's input, which is not kept in memory.
 const maxDump = 64 << 30
 
-// A subjectOf an audit is an object that exists, or a request that was made.
+// A subjectOf an audit is an existing object, or a request of a log.
 type subjectOf struct {
 	doc  *manifest.Document
-	past *pastRequest // nil: it is an object
+	past *pastRequest // nil: an object
 }
 
-// An auditor asks policies about objects, on several goroutines.
+// An auditor evaluates policies for objects, on several goroutines.
 type auditor struct {
 	*decider
 	force    *policy.Set
@@ -509,20 +509,20 @@ type auditor struct {
 	asks     []celgate.Operation
 	plans    sync.Map // of kinds: *auditPlan
 
-	comparing []needs.Limit // policies that look at the object before a request of a log
+	comparing []needs.Limit // policies that read the object before a request of a log
 
-	earlier *earlier // what need not be asked; nil: nothing
+	earlier *earlier // an earlier report, for unchanged objects; nil: none
 
-	mine map[string]bool // the namespaces that are asked about, "" for objects in none; nil: all
+	mine map[string]bool // the namespaces to audit, "" for cluster-scoped objects; nil: all
 
-	beside *auditor // who is asked about the same objects; nil: nobody
+	beside *auditor // another auditor for the same objects; nil: none
 
 	unreadMu sync.Mutex
 	unreads  []report.Unread
 	left     map[string]int
 }
 
-// auditor returns who asks the policies of a world that can be asked.
+// auditor returns an auditor with the policies of a world that can be audited.
 func (a *audit) auditor(w *world) (*auditor, error) {
 	engine, err := celgate.New(&w.set, w.options())
 	if err != nil {
@@ -542,11 +542,11 @@ func (a *audit) auditor(w *world) (*auditor, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.log != "" { // which has requests of all kinds
+	if a.log != "" { // a log has requests of all kinds
 		of.comparing, limits = oldObjectLimits(limits), nil
 	}
-	// What cannot be decided about is not asked: a policy that may change objects would make others answer about what
-	// nobody has.
+	// Policies that cannot be audited are left out: their mutations would make other policies answer about objects that
+	// do not exist.
 	asked := *of.force
 	asked.Policies = slices.DeleteFunc(slices.Clone(asked.Policies), func(p *policy.Policy) bool {
 		return slices.ContainsFunc(limits, func(l needs.Limit) bool {
@@ -576,23 +576,23 @@ func (a *audit) auditor(w *world) (*auditor, error) {
 	return of, nil
 }
 
-// oldObjectLimits are the limits that are about the object before a request.
+// oldObjectLimits returns the limits about the object before a request.
 func oldObjectLimits(limits []needs.Limit) []needs.Limit {
 	return slices.DeleteFunc(slices.Clone(limits), func(l needs.Limit) bool { return l.Need != needs.OldObject })
 }
 
-// An auditPlan is what is asked about the objects of a kind.
+// An auditPlan is the questions about the objects of a kind.
 type auditPlan struct {
 	resource *schema.Resource
 	asks     []celgate.Operation
-	follow   bool // what controllers make of them
+	follow   bool // also audit the objects that controllers create from them
 	err      error
 }
 
-// unwritten are resources of whose objects none is ever written.
+// unwritten are resources whose objects are never written.
 var unwritten = map[apischema.GroupResource]bool{{Resource: "componentstatuses"}: true, {Resource: "bindings"}: true}
 
-// plan returns what is asked about the objects of a kind; without asks, and not to be followed, nothing is.
+// plan returns the plan for the objects of a kind. Without asks and without follow they are not audited.
 func (of *auditor) plan(kind schema.GroupVersionKind) *auditPlan {
 	if known, ok := of.plans.Load(kind); ok {
 		return known.(*auditPlan)
@@ -616,13 +616,13 @@ func (of *auditor) plan(kind schema.GroupVersionKind) *auditPlan {
 	return known.(*auditPlan)
 }
 
-// wants reports that something is asked about the objects of a kind.
+// wants reports whether the objects of a kind are audited.
 func (of *auditor) wants(kind schema.GroupVersionKind) bool {
 	plan := of.plan(kind)
 	return plan.resource != nil && (len(plan.asks) > 0 || plan.follow) || of.beside != nil && of.beside.wants(kind)
 }
 
-// follows reports that controllers make something of the objects of a kind that a policy may be for.
+// follows reports whether controllers create objects from those of a kind, and a policy may match these.
 func (of *auditor) follows(kind schema.GroupVersionKind) bool {
 	if of.workloads.Off || !of.workloads.All && !requests.MayMatchChildren(of.world.types, of.engine) {
 		return false
@@ -634,7 +634,7 @@ func (of *auditor) follows(kind schema.GroupVersionKind) bool {
 var asksOf = map[celgate.Operation]report.Ask{celgate.Create: report.AskCreate, celgate.Update: report.AskUpdate,
 	celgate.Delete: report.AskDelete}
 
-// ask asks about a subject. It returns nil if no policy can be for it.
+// ask audits a subject. It returns nil if no policy can match it.
 func (of *auditor) ask(ctx context.Context, s subjectOf) *report.Audited {
 	if s.past != nil {
 		return of.replay(ctx, s)
@@ -642,7 +642,7 @@ func (of *auditor) ask(ctx context.Context, s subjectOf) *report.Audited {
 	return of.auditObject(ctx, s.doc)
 }
 
-// auditObject asks everything about an object. It returns nil if no policy can be for it.
+// auditObject audits an object. It returns nil if no policy can match it.
 func (of *auditor) auditObject(ctx context.Context, doc *manifest.Document) (result *report.Audited) {
 	given := tree.Object(doc.Object)
 	kind, metadata := given.Kind(), given.Metadata()
@@ -661,7 +661,7 @@ func (of *auditor) auditObject(ctx context.Context, doc *manifest.Document) (res
 	}}
 	fail := func(err error) { result.Failure = &report.Failure{Message: err.Error(), Hint: hintOf(err)} }
 	defer func() {
-		if p := recover(); p != nil { // one object that breaks something must not take the others with it
+		if p := recover(); p != nil { // a panic about one object must not lose the results of the others
 			result.Failure = &report.Failure{Message: fmt.Sprintf("internal error: %v", p),
 				Hint: "please report it, with this:\n" + string(debug.Stack())}
 		}
@@ -680,13 +680,13 @@ func (of *auditor) auditObject(ctx context.Context, doc *manifest.Document) (res
 		result.TakenOver, result.Found = true, found
 		return result
 	}
-	// What has no name yet is not an object that could be updated or deleted: it is the one that is created.
+	// An object without a name cannot have been updated or deleted: only its creation is audited.
 	asks, as := of.asks, celgate.Update
 	if given.Name() == "" && metadata.Text("generateName") != "" {
 		asks, as = []celgate.Operation{celgate.Create}, celgate.Create
 		result.Object.Name = metadata.Text("generateName") + "*"
 	}
-	var stored *celgate.Request // the object as it is
+	var stored *celgate.Request // the object as it is stored
 	for _, op := range asks {
 		request, err := of.askAs(ctx, op, doc, slices.Contains(plan.asks, op), follow && op == as, result)
 		if err != nil {
@@ -705,14 +705,14 @@ func (of *auditor) auditObject(ctx context.Context, doc *manifest.Document) (res
 	return result
 }
 
-// askAs adds the answer to one request about an object to its result, if it is wanted: if policies are for it. It
-// returns the prepared request where the object is followed, nil if it has no object.
+// askAs adds the answer to one request about an object to its result, if wanted, that is, if policies match it. It
+// returns the prepared request for follow; nil if it does not have an object.
 func (of *auditor) askAs(ctx context.Context, op celgate.Operation, doc *manifest.Document, wanted, follow bool,
 	result *report.Audited) (*celgate.Request, error) {
 	if !wanted && !follow {
 		return nil, nil
 	}
-	request, err := requests.NewExisting(ctx, of.world.requester(), doc.Object, op, of.asked.as())
+	request, err := requests.NewExisting(ctx, of.world.types, doc.Object, op, of.asked.as())
 	if err != nil {
 		return nil, err
 	}
@@ -744,7 +744,7 @@ func (of *auditor) askAs(ctx context.Context, op celgate.Operation, doc *manifes
 	return it.Request, nil
 }
 
-// addFollowed adds the answers about what controllers make of an object to its result.
+// addFollowed adds the answers for the objects that controllers create from an object to its result.
 func (of *auditor) addFollowed(ctx context.Context, doc *manifest.Document, stored *celgate.Request,
 	result *report.Audited) {
 	children, err := of.follow(ctx, doc, stored, stored.Object)
@@ -760,7 +760,7 @@ func (of *auditor) addFollowed(ctx context.Context, doc *manifest.Document, stor
 	}
 }
 
-// namespaceOf is the namespace that an object is in, "" if it is in none.
+// namespaceOf returns the namespace of an object; "" if it is cluster-scoped.
 func (of *auditor) namespaceOf(object map[string]any) string {
 	named := tree.Object(object).Namespace()
 	switch resource := of.plan(tree.Object(object).Kind()).resource; {
@@ -772,19 +772,19 @@ func (of *auditor) namespaceOf(object map[string]any) string {
 	return ""
 }
 
-// isWorkload reports that an owner is a workload itself, whose objects are followed from it.
+// isWorkload reports whether an owner is a workload itself: its objects are audited with it.
 func isWorkload(owner *metav1.OwnerReference) bool {
 	return workload.IsWorkload(apischema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind())
 }
 
-// askAgain asks the mutating policies about their own result.
+// askAgain evaluates the mutating policies for their own result.
 func (of *auditor) askAgain(ctx context.Context, request *celgate.Request, d *celgate.Decision) ([]celgate.Change,
 	error) {
 	next := *request
 	next.Object = d.Changes[len(d.Changes)-1].After
 	prepared, err := of.engine.Prepare(ctx, &next)
 	if err != nil {
-		return nil, nil // what a policy made is not an object of its kind: the first answer says so
+		return nil, nil // an invalid result is not an object of its kind: the first answer already reports it
 	}
 	second, err := of.engine.Mutate(ctx, prepared)
 	if err != nil {
@@ -793,7 +793,7 @@ func (of *auditor) askAgain(ctx context.Context, request *celgate.Request, d *ce
 	return second.Changes, nil
 }
 
-// judge asks about all objects and writes what there is to say.
+// judge audits all subjects and writes the findings.
 func (a *audit) judge(ctx context.Context, of *auditor, from stock, writers []report.AuditWriter) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
@@ -826,7 +826,7 @@ func (a *audit) judge(ctx context.Context, of *auditor, from stock, writers []re
 			}
 		}
 	}
-	if a.shard.Of == 0 { // the other shards may have objects of a kind
+	if a.shard.Of == 0 { // another shard may have objects of a kind
 		of.concludeWorkloads(a.console, &a.workloads)
 	}
 	a.sayUnlisted(of)
@@ -852,7 +852,7 @@ func (a *audit) judge(ctx context.Context, of *auditor, from stock, writers []re
 	return nil
 }
 
-// conclude raises the exit status for what was found.
+// conclude raises the exit status for findings.
 func (a *audit) conclude(t report.AuditTotals) {
 	if t.Denied+t.Refused > 0 && !slices.Contains(a.fails, failOnNothing) {
 		a.raise(exitDenied)
@@ -865,7 +865,7 @@ func (a *audit) conclude(t report.AuditTotals) {
 	}
 }
 
-// concludePolicies raises the exit status for policies that cannot be asked.
+// concludePolicies raises the exit status for policies that cannot be evaluated.
 func (a *audit) concludePolicies(of *report.Audit) {
 	n := of.CountUnasked()
 	if n > 0 && slices.Contains(a.fails, "unaudited") {
@@ -873,6 +873,6 @@ func (a *audit) concludePolicies(of *report.Audit) {
 	}
 	if n > 0 && n == len(of.Options().Set.Policies) {
 		a.raise(exitFailed)
-		a.say("nothing is audited: no policy in force can be evaluated for stored objects", "")
+		a.say("nothing is audited: none of the policies in force can be evaluated for stored objects", "")
 	}
 }

@@ -18,11 +18,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// digestOf hashes what the policies and bindings of a set say, whatever they are written like.
+// digestOf returns a hash of the policies and bindings of a set, and of the libraries that they import, independent of
+// formatting.
 func digestOf(set *policy.Set) string {
 	var all []string
 	for _, p := range set.Policies {
 		all = append(all, fmt.Sprint(p.Kind, " ", p.Name, writeValue(reflect.ValueOf(*p))))
+		for _, l := range p.Libraries() {
+			all = append(all, fmt.Sprint(p.Name, " imports ", l.Name, writeValue(reflect.ValueOf(*l))))
+		}
 	}
 	for _, b := range set.Bindings {
 		all = append(all, fmt.Sprint(b.Kind, "Binding ", b.Name, writeValue(reflect.ValueOf(*b))))
@@ -36,13 +40,13 @@ func digest(text string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// unsaid are the types of members of policies and bindings that no answer depends on.
+// unsaid are the types of members of policies and bindings that do not affect answers.
 var unsaid = []reflect.Type{
 	reflect.TypeFor[policy.Position](), reflect.TypeFor[policy.Locator](), reflect.TypeFor[metav1.ObjectMeta](),
 }
 
-// writeValue writes a value of a policy without its places and metadata. What is not written says nothing, so that a
-// hash does not change where policies can say more.
+// writeValue formats a value of a policy without positions and metadata. Zero members are left out, so that a hash does
+// not change when policies get new members.
 func writeValue(v reflect.Value) string {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -66,22 +70,22 @@ func writeValue(v reflect.Value) string {
 		}
 		return "{" + strings.Join(all, ",") + "}"
 	}
-	return fmt.Sprintf("%q", fmt.Sprint(v)) // a map is written in the order of its keys
+	return fmt.Sprintf("%q", fmt.Sprint(v)) // fmt sorts the keys of maps
 }
 
-// questions hashes what flags say about what is asked. It is the same in each run.
+// questions returns a hash of the flags that select the questions. It is the same in each run.
 func (a *audit) questions() string {
 	as := a.asked.as()
 	text, err := json.Marshal([]any{a.deletions, as.Namespace, as.User, as.Groups, as.UID, as.Extra, as.Self,
 		a.limits.Memory, a.workloads.Workloads})
-	if err != nil { // what flags say can be written
+	if err != nil { // flags are always serialisable
 		panic(err)
 	}
 	return digest(string(text))
 }
 
-// basis hashes all that the answers of an audit rest on besides the objects and their namespaces; "" with a reason if
-// that cannot be known.
+// basis returns a hash of all inputs of an audit except the objects and their namespaces; "" with a reason if they
+// cannot be known.
 func (a *audit) basis(ctx context.Context, w *world, set *policy.Set) (hash, reason string) {
 	given := needs.Given{Minor: minorOrNewest(w.version), Deletions: a.deletions}
 	if limits, err := needs.Find(set, given); err != nil {
@@ -103,7 +107,7 @@ func (a *audit) basis(ctx context.Context, w *world, set *policy.Set) (hash, rea
 	if err != nil {
 		return "", err.Error()
 	}
-	for _, definition := range definitions { // servers write conditions into them at any time, which change no answer
+	for _, definition := range definitions { // servers change conditions in them at any time, without effect
 		metadata := tree.Object(definition).Metadata()
 		fmt.Fprintln(&all, metadata.Text("uid"), metadata["generation"], metadata.Text("deletionTimestamp"))
 	}

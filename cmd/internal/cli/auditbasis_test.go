@@ -1,10 +1,60 @@
 package cli
 
 import (
+	"strings"
 	"testing"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/celgate/celgate/manifest"
 )
+
+// TestDigest holds the hash of policies to be another one when a library that they import changes, and the same when
+// another one does.
+func TestDigest(t *testing.T) {
+	digest := func(change ...string) string {
+		t.Helper()
+		docs, problems := manifest.Read(strings.NewReader(strings.NewReplacer(change...).Replace(`
+apiVersion: policy.celgate.dev/v1alpha1
+kind: AdmissionPolicyLibrary
+metadata: {name: names}
+spec:
+  functions: [{name: fits, params: [{name: text, type: string}], type: bool, expression: 'text == "a"'}]
+  scopes: [{name: values, paths: ["data[*]"]}]
+---
+apiVersion: policy.celgate.dev/v1alpha1
+kind: AdmissionPolicyLibrary
+metadata: {name: others}
+spec: {variables: [{name: v, expression: '1'}]}
+---
+apiVersion: policy.celgate.dev/v1alpha1
+kind: AdmissionPolicy
+metadata: {name: p}
+spec:
+  imports: [names]
+  singletonPolicy: true
+  matchConstraints: {resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]}
+  validations: [{scope: names.values, expression: names.fits(scope)}]
+`)), "p.yaml")
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		bundle := manifest.NewBundle(docs...)
+		return digestOf(&bundle.Set)
+	}
+	alike := digest()
+	for _, change := range [][2]string{{`text == "a"`, `text == "b"`}, {"data[*]", "metadata.labels[*]"}} {
+		if digest(change[0], change[1]) == alike {
+			t.Errorf("%s in place of %s changes nothing", change[1], change[0])
+		}
+	}
+	for _, change := range [][2]string{{"'1'", "'2'"}, {"---", "# a comment\n---"}} {
+		if digest(change[0], change[1]) != alike {
+			t.Errorf("%s in place of %s changes the hash", change[1], change[0])
+		}
+	}
+}
 
 // TestQuestions holds the hash of flags to be the same for two runs that are asked alike, whatever they have seen, and
 // another one where a flag is.
@@ -13,7 +63,7 @@ func TestQuestions(t *testing.T) {
 		t.Helper()
 		a := &audit{apply: apply{console: &console{}}}
 		a.workloads.given = []string{"Rollout.argoproj.io=spec.template", "Set.example.com=spec.pod"}
-		a.asked.extra = map[string][]string{"a": {"b"}, "c": {"d"}}
+		a.asked.extra = map[string]authenticationv1.ExtraValue{"a": {"b"}, "c": {"d"}}
 		change(a)
 		if err := a.workloads.check(); err != nil {
 			t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"github.com/celgate/celgate/cmd/internal/report"
 )
 
-// runBeside audits files and a live cluster, and reports what is found in one of them alone.
+// runBeside audits files and a live cluster, and reports the differences between the findings.
 func (a *audit) runBeside(ctx context.Context) error {
 	folder, err := os.MkdirTemp("", "celgate-audit-")
 	if err != nil {

@@ -15,12 +15,12 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// repeating is how an audit that goes on says what it finds.
+// repeating is the configuration and state of an audit that repeats itself.
 type repeating struct {
 	every  time.Duration
-	listen string                               // of the metrics; empty: nowhere
-	last   atomic.Pointer[prometheus.Registry]  // of the last audit that ended; nil: none has
-	ended  func(of *report.Audit, at time.Time) // takes note of one; nil: nobody asks
+	listen string                               // address of the metrics; empty: not served
+	last   atomic.Pointer[prometheus.Registry]  // of the last finished audit; nil: none
+	ended  func(of *report.Audit, at time.Time) // called after each audit; may be nil
 }
 
 func (r *repeating) flags(f *pflag.FlagSet) {
@@ -28,7 +28,7 @@ func (r *repeating) flags(f *pflag.FlagSet) {
 	f.StringVar(&r.listen, "metrics-listen", "", "`ADDRESS` serve /metrics, with the counts of the last audit,\nand /healthz here")
 }
 
-// check refuses flags that cannot be meant.
+// checkEvery refuses invalid flags.
 func (a *audit) checkEvery() error {
 	switch r := &a.repeating; {
 	case r.every == 0 && r.listen == "":
@@ -37,12 +37,12 @@ func (a *audit) checkEvery() error {
 	case a.live == (live{}):
 		return &usageError{errors.New("--every needs a live cluster")}
 	case a.shard.Of > 0 || a.log != "":
-		return &usageError{errors.New("--every does not go with --shard or --audit-log")}
+		return &usageError{errors.New("--every cannot be combined with --shard or --audit-log")}
 	}
 	return nil
 }
 
-// repeat audits until it is interrupted. An audit that fails is told of, and tried again when the next is due.
+// repeat audits until it is interrupted. A failed audit is reported, and tried again at the next interval.
 func (a *audit) repeat(ctx context.Context) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
@@ -54,7 +54,7 @@ func (a *audit) repeat(ctx context.Context) error {
 			return err
 		}
 		a.say("metrics at "+listener.Addr().String(), "")
-		go func() { _ = server.Serve(listener) }() // until it is closed
+		go func() { _ = server.Serve(listener) }() // ends with Close
 		defer server.Close()
 	}
 	next := time.NewTicker(a.every)
@@ -85,8 +85,8 @@ func (r *repeating) handler() http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, request *http.Request) {
 		last := r.last.Load()
-		if last == nil { // no counts are not counts of nothing
-			http.Error(w, "no audit has finished yet", http.StatusServiceUnavailable)
+		if last == nil { // missing counts are not zero counts
+			http.Error(w, "the first audit has not finished yet", http.StatusServiceUnavailable)
 			return
 		}
 		promhttp.HandlerFor(last, promhttp.HandlerOpts{}).ServeHTTP(w, request)

@@ -10,19 +10,19 @@ import (
 	"github.com/celgate/celgate/deploy"
 )
 
-// An auditJob is a CronJob, or a Deployment, that asks policies about what exists.
+// An auditJob is a CronJob, or a Deployment, that runs audits.
 type auditJob struct {
 	Image    string
-	Schedule string              // as in a CronJob
-	Every    string              // a duration: a Deployment does it, and has metrics; empty: a CronJob
-	Shards   int                 // Pods that share the work; 1: one does it
+	Schedule string              // of a CronJob
+	Every    string              // the interval of a Deployment, which serves metrics; empty: a CronJob
+	Shards   int                 // the number of Pods that share the work
 	Policies string              // manifests; empty: those in force in the cluster
-	Reports  string              // as celgate audit --write-reports; empty: none are written
-	Asks     []string            // flags of celgate audit that say what is asked
-	Rules    []rbacv1.PolicyRule // what it may do in the cluster
+	Reports  string              // of celgate audit --write-reports; empty: none
+	Asks     []string            // flags of celgate audit that select the questions
+	Rules    []rbacv1.PolicyRule // its permissions in the cluster
 }
 
-// IsSharded reports that several Pods share the work.
+// IsSharded reports whether several Pods share the work.
 func (j *auditJob) IsSharded() bool { return j.Shards > 1 }
 
 var auditTemplates = template.Must(template.New("audit").Funcs(template.FuncMap{
@@ -33,7 +33,7 @@ var auditTemplates = template.Must(template.New("audit").Funcs(template.FuncMap{
 	},
 }).ParseFS(deploy.Audit(), "audit.yaml", "auditpod.yaml"))
 
-// manifests returns what runs the audit.
+// manifests returns the manifests that run the audit.
 func (j *auditJob) manifests() ([]byte, error) {
 	var pod, all bytes.Buffer
 	if err := auditTemplates.ExecuteTemplate(&pod, "auditpod.yaml", j); err != nil {

@@ -23,7 +23,7 @@ import (
 // A stocktaking reads the objects of a live cluster, kind by kind and page by page.
 type stocktaking struct {
 	*audit
-	expected atomic.Int64 // objects, as far as is known
+	expected atomic.Int64 // the number of objects, as far as it is known
 	seen     int64
 }
 
@@ -31,15 +31,15 @@ func (s *stocktaking) prepare(ctx context.Context, _ *manifest.Loader) (sources,
 	return s.sources(ctx)
 }
 
-// assumeNamespaces has nothing to do: what does not exist in the cluster is known not to.
+// assumeNamespaces does nothing: the cluster has all of its namespaces.
 func (s *stocktaking) assumeNamespaces(context.Context, *world) error { return nil }
 
 func (s *stocktaking) total() int { return int(s.expected.Load()) }
 
 func (s *stocktaking) close() {}
 
-// kinds are the resources to list, each with the versions that it may be listed in, the best first. Resources that
-// share their objects are one.
+// kinds returns the resources to list, each with its possible versions, the best first. Resources that share their
+// objects are one.
 func (s *stocktaking) kinds(of *auditor) [][]*schema.Resource {
 	var order []string
 	by := map[string][]*schema.Resource{}
@@ -69,7 +69,7 @@ func (s *stocktaking) kinds(of *auditor) [][]*schema.Resource {
 	return all
 }
 
-// subjects yields the objects of the kinds that policies are for. A kind that cannot be listed is named.
+// subjects yields the objects of the kinds that policies match. A kind that cannot be listed is reported.
 func (s *stocktaking) subjects(ctx context.Context, of *auditor) iter.Seq[subjectOf] {
 	return func(yield func(subjectOf) bool) {
 		for _, versions := range s.kinds(of) {
@@ -91,8 +91,8 @@ func (s *stocktaking) subjects(ctx context.Context, of *auditor) iter.Seq[subjec
 	}
 }
 
-// tellUnknown names the resources that policies are for, that the server serves or cannot serve now, and that nothing
-// is known about, such as those of an aggregated API.
+// tellUnknown reports resources that policies match and whose schemas are not known, such as those of an aggregated
+// API.
 func (s *stocktaking) tellUnknown(ctx context.Context, of *auditor) {
 	seen := map[schema.GroupVersionResource]bool{}
 	for _, p := range of.force.Policies {
@@ -108,14 +108,14 @@ func (s *stocktaking) tellUnknown(ctx context.Context, of *auditor) {
 					of.noteUnlisted(report.Unread{What: resource.GroupResource().String(), Message: err.Error()})
 				case served:
 					of.noteUnlisted(report.Unread{What: resource.GroupResource().String(),
-						Message: "the server serves it, and no definition says what it holds"})
+						Message: "the server serves it, but does not have its schema"})
 				}
 			}
 		}
 	}
 }
 
-// namedResources yields the resources that a rule names, without what it says by *.
+// namedResources yields the resources that a rule names, without wildcards.
 func namedResources(rule policy.Rule) iter.Seq[schema.GroupVersionResource] {
 	return func(yield func(schema.GroupVersionResource) bool) {
 		for _, group := range rule.APIGroups {
@@ -131,11 +131,10 @@ func namedResources(rule policy.Rule) iter.Seq[schema.GroupVersionResource] {
 	}
 }
 
-// errStopped says that nobody wants more.
+// errStopped means that the consumer has stopped.
 var errStopped = errors.New("stopped")
 
-// readServed reads the first version of a resource that is served, and returns that one. Nothing is wrong if there is
-// none.
+// readServed reads the first version of a resource that is served, and returns it; nil if none is.
 func readServed(versions []*schema.Resource, read func(*schema.Resource) error) (*schema.Resource, error) {
 	for _, r := range versions {
 		if err := read(r); !apierrors.IsNotFound(err) && !apierrors.IsMethodNotSupported(err) {
@@ -155,14 +154,14 @@ func (s *stocktaking) sizes(ctx context.Context, of *auditor) (map[string]int, e
 			}
 			return err
 		})
-		if err != nil && !apierrors.IsForbidden(err) { // which its shards will say
+		if err != nil && !apierrors.IsForbidden(err) { // its shards report that
 			return nil, err
 		}
 	}
 	return sizes, nil
 }
 
-// list yields the objects of a resource: all, or those of the namespaces of a shard.
+// list yields all objects of a resource, or those of the namespaces of a shard.
 func (s *stocktaking) list(ctx context.Context, of *auditor, r *schema.Resource,
 	yield func(subjectOf) bool) (stopped bool, err error) {
 	namespaces := []string{""}
@@ -205,21 +204,21 @@ func (s *stocktaking) listIn(ctx context.Context, of *auditor, r *schema.Resourc
 	return false, nil
 }
 
-// readTo takes note of how far a resource is known. It is called by the goroutine that reads.
+// readTo records how far a resource was read. Only the reading goroutine calls it.
 func (of *auditor) readTo(r *schema.Resource, version string) {
 	of.unreadMu.Lock()
 	defer of.unreadMu.Unlock()
 	of.audit.ReadTo(r.GroupResource().String(), version)
 }
 
-// noteUnlisted takes note of what is not or not well known. It is called by the goroutine that reads.
+// noteUnlisted records an incomplete read. Only the reading goroutine calls it.
 func (of *auditor) noteUnlisted(u report.Unread) {
 	of.unreadMu.Lock()
 	defer of.unreadMu.Unlock()
 	of.unreads = append(of.unreads, u)
 }
 
-// sayUnlisted says what was not read, and puts it into the report.
+// sayUnlisted prints incomplete reads and adds them to the report.
 func (a *audit) sayUnlisted(of *auditor) {
 	of.unreadMu.Lock()
 	defer of.unreadMu.Unlock()

@@ -30,22 +30,22 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// A replaying asks about the requests in an audit log, in their order. What an object was before a request is what an
-// earlier answer in the log shows.
+// A replaying repeats the requests in an audit log, in their order. The object before a request comes from an earlier
+// response in the log.
 type replaying struct {
 	*audit
 	world *world
-	known *lru.Cache // objectKey → map[string]any, of answers
-	to    []*auditor // who is asked; the first takes note of what cannot be
+	known *lru.Cache // objectKey → map[string]any, from responses
+	to    []*auditor // the auditors; the first one records errors
 
-	size, read atomic.Int64 // bytes of the log, 0: not known, and how many of them were read
-	seen       atomic.Int64 // requests in these
+	size, read atomic.Int64 // bytes of the log, 0: unknown; bytes read
+	seen       atomic.Int64 // requests in the bytes read
 }
 
-// remembered is how many objects of answers are kept, the ones that were last seen.
+// remembered is the number of objects of responses that are kept, the most recent ones.
 const remembered = 20_000
 
-// An objectKey names an object in whatever version.
+// An objectKey identifies an object independent of its version.
 type objectKey struct {
 	storage, namespace, name string
 }
@@ -61,14 +61,14 @@ func (r *replaying) prepare(ctx context.Context, loader *manifest.Loader) (sourc
 	return r.sources(ctx)
 }
 
-// assumeNamespaces makes exist what namespaces requests are in: where nothing is known of the cluster, all of them.
+// assumeNamespaces adds the namespaces of requests: all of them if nothing is known of the cluster.
 func (r *replaying) assumeNamespaces(_ context.Context, w *world) error {
 	r.world = w
 	w.anyNamespace = w.live == nil
 	return nil
 }
 
-// total estimates how many requests there are by what has been read.
+// total estimates the number of requests from the part of the log that has been read.
 func (r *replaying) total() int {
 	if size, read := r.size.Load(), r.read.Load(); size > 0 && read > 0 {
 		return int(float64(r.seen.Load()) * float64(size) / float64(read))
@@ -76,7 +76,7 @@ func (r *replaying) total() int {
 	return 0
 }
 
-// counted counts the bytes that are read.
+// counted counts the bytes read.
 type counted struct {
 	io.Reader
 	n *atomic.Int64
@@ -89,10 +89,10 @@ func (c counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// sizes has nothing to count: requests are not dealt.
+// sizes does nothing: requests are not divided among shards.
 func (r *replaying) sizes(context.Context, *auditor) (map[string]int, error) { return nil, nil }
 
-// close says which namespaces were made up.
+// close prints the namespaces that were assumed.
 func (r *replaying) close() {
 	if r.world == nil || !newNotes(&r.world.set, r.world, &r.asked).namespaces {
 		return
@@ -103,18 +103,18 @@ func (r *replaying) close() {
 		return true
 	})
 	if len(names) > 0 {
-		r.say("namespaces that are not given are assumed to have no labels of their own: "+listFew(names),
+		r.say("namespaces that are not given are assumed to exist without labels of their own: "+listFew(names),
 			"give them with -c")
 	}
 }
 
-// subjects yields the requests that can be made again, and counts the others.
+// subjects yields the requests that can be repeated, and counts the others.
 func (r *replaying) subjects(ctx context.Context, of *auditor) iter.Seq[subjectOf] {
 	r.to = []*auditor{of}
 	return r.requests(ctx)
 }
 
-// requests yields what all that are asked are asked about.
+// requests yields the subjects for all auditors.
 func (r *replaying) requests(ctx context.Context) iter.Seq[subjectOf] {
 	return func(yield func(subjectOf) bool) {
 		of := r.to[0]
@@ -177,10 +177,10 @@ func (r *replaying) requests(ctx context.Context) iter.Seq[subjectOf] {
 	}
 }
 
-// maxWrong is how many lines are named that hold no event.
+// maxWrong is the number of lines without an event that are named.
 const maxWrong = 10
 
-// unpack reads a log, or one that gzip has packed, as rotated ones are. A byte order mark is none of its first line.
+// unpack reads a log, which may be compressed by gzip, as rotated ones are. A byte order mark is skipped.
 func unpack(in io.Reader) (*bufio.Reader, error) {
 	lines := bufio.NewReaderSize(in, 1<<20)
 	if head, _ := lines.Peek(2); string(head) == "\x1f\x8b" {
@@ -191,17 +191,17 @@ func unpack(in io.Reader) (*bufio.Reader, error) {
 		lines = bufio.NewReaderSize(plain, 1<<20)
 	}
 	if head, _ := lines.Peek(3); string(head) == "\ufeff" {
-		_, _ = lines.Discard(len(head)) // what was peeked is there
+		_, _ = lines.Discard(len(head)) // was peeked
 	}
 	return lines, nil
 }
 
-// fail takes note of what could not be read.
+// fail records a read error.
 func (of *auditor) fail(err error) {
 	of.noteUnlisted(report.Unread{What: "the audit log", Message: err.Error()})
 }
 
-// event yields the request of an event if policies may be for it. It returns false if nobody wants more.
+// event yields the request of an event if policies may match it. It returns false if the consumer has stopped.
 func (r *replaying) event(event *requests.Event, place policy.Position, yield func(subjectOf) bool) bool {
 	if !event.Asks() {
 		return true
@@ -217,7 +217,7 @@ func (r *replaying) event(event *requests.Event, place policy.Position, yield fu
 	defer r.learn(event, key, resource)
 	subject := subjectOf{doc: &manifest.Document{}, past: &pastRequest{event: event}}
 	mayMatch := func(of *auditor) bool {
-		if resource == nil { // which may be one by which a custom kind was called then
+		if resource == nil { // perhaps a custom resource that no longer exists
 			return slices.ContainsFunc(of.force.Policies,
 				func(p *policy.Policy) bool { return names(p, event.Resource) })
 		}
@@ -227,7 +227,7 @@ func (r *replaying) event(event *requests.Event, place policy.Position, yield fu
 		return yield(subject)
 	}
 	if event.Code == http.StatusNotFound {
-		r.to[0].leave("their objects did not exist, and no policy was evaluated")
+		r.to[0].leave("their objects did not exist, so policies were not evaluated")
 		return true
 	}
 	compares := slices.ContainsFunc(r.to, func(of *auditor) bool { return of.compares(event.Resource) })
@@ -244,14 +244,15 @@ func (r *replaying) event(event *requests.Event, place policy.Position, yield fu
 	return yield(subject)
 }
 
-// objectBefore is the object before a request as an earlier answer shows it, or as it is given; nil if it is not known.
+// objectBefore returns the object before a request, from an earlier response or from the cluster state; nil if it is
+// not known.
 func (r *replaying) objectBefore(event *requests.Event, key objectKey, resource *schema.Resource) map[string]any {
 	if event.Verb == "create" && event.Sub == "" {
 		return nil
 	}
 	known, ok := r.known.Get(key)
 	old, _ := known.(map[string]any)
-	if !ok && r.world.live == nil { // a live cluster holds what the requests led to
+	if !ok && r.world.live == nil { // a live cluster has the state after the requests
 		old, _ = r.world.stored.Get(context.Background(), resource.GroupVersionKind(), event.Namespace, key.name)
 	}
 	if old == nil {
@@ -271,7 +272,7 @@ func (r *replaying) objectBefore(event *requests.Event, key objectKey, resource 
 	return old
 }
 
-// learn takes note of what a request left behind.
+// learn records the object that a request left behind.
 func (r *replaying) learn(event *requests.Event, key objectKey, resource *schema.Resource) {
 	if resource == nil || event.DryRun() || event.HasFailed() {
 		return
@@ -285,11 +286,11 @@ func (r *replaying) learn(event *requests.Event, key objectKey, resource *schema
 		key.name = tree.Object(stored).Name()
 		r.known.Add(key, stored)
 	} else if event.Verb != "create" {
-		r.known.Remove(key) // whatever it is now, it is not what it was
+		r.known.Remove(key) // its present state is unknown
 	}
 }
 
-// names reports that a rule of a policy names a resource, in whatever version.
+// names reports whether a rule of a policy names a resource, in any version.
 func names(p *policy.Policy, resource schema.GroupVersionResource) bool {
 	return slices.ContainsFunc(p.Rules(), func(rule policy.Rule) bool {
 		return (slices.Contains(rule.APIGroups, "*") || slices.Contains(rule.APIGroups, resource.Group)) &&
@@ -300,7 +301,7 @@ func names(p *policy.Policy, resource schema.GroupVersionResource) bool {
 	})
 }
 
-// compares reports that a policy that may be for a resource looks at the object before a request, or at its labels.
+// compares reports whether a policy that may match a resource reads the object before a request, or its labels.
 func (of *auditor) compares(resource schema.GroupVersionResource) bool {
 	labels := func(m *policy.MatchResources) bool {
 		return m != nil && m.ObjectSelector != nil &&
@@ -319,17 +320,17 @@ func (of *auditor) compares(resource schema.GroupVersionResource) bool {
 	})
 }
 
-// sayUnchanged says that no request of a log was asked about again; so many can be for policies, but cannot be made.
+// sayUnchanged reports that no request of a log was repeated; left is the number of requests that policies may match.
 func (a *apply) sayUnchanged(log string, left int) {
-	what := "no requests in " + log + " that can be made again"
+	what := "no requests in " + log + " that can be repeated"
 	if left > 0 {
 		what = fmt.Sprintf("nothing is evaluated: of %s in %s that policies may match, none can be repeated",
 			plural(left, "request", "requests"), log)
 	}
-	a.say(what, "levels Request and above hold the bodies of requests")
+	a.say(what, "only the levels Request and RequestResponse contain the bodies of requests")
 }
 
-// leave takes note of a request that cannot be made again. It is called by the goroutine that reads.
+// leave records a request that cannot be repeated. Only the reading goroutine calls it.
 func (of *auditor) leave(reason string) {
 	of.unreadMu.Lock()
 	defer of.unreadMu.Unlock()
@@ -339,7 +340,7 @@ func (of *auditor) leave(reason string) {
 	of.left[reason]++
 }
 
-// replay asks about a request again. It returns nil if no policy can be for it.
+// replay repeats a request. It returns nil if no policy can match it.
 func (of *auditor) replay(ctx context.Context, s subjectOf) (result *report.Audited) {
 	event, request := s.past.event, s.past.request
 	if request == nil {
@@ -363,7 +364,7 @@ func (of *auditor) replay(ctx context.Context, s subjectOf) (result *report.Audi
 		},
 	}
 	defer func() {
-		if p := recover(); p != nil { // one request that breaks something must not take the others with it
+		if p := recover(); p != nil { // a panic about one request must not lose the results of the others
 			result.Failure = &report.Failure{Message: fmt.Sprintf("internal error: %v", p),
 				Hint: "please report it, with this:\n" + string(debug.Stack())}
 		}

@@ -24,7 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// shardValue is a shard as a flag: I/N.
+// shardValue is the flag of a shard: I/N.
 type shardValue struct{ *report.Shard }
 
 // Set parses I/N.
@@ -48,15 +48,15 @@ func (s shardValue) String() string {
 // Type implements pflag.Value.
 func (s shardValue) Type() string { return "string" }
 
-// A deal says which namespaces each shard of an audit asks about; "" stands for the objects in none.
+// A deal assigns namespaces to the shards of an audit; "" stands for cluster-scoped objects.
 type deal struct {
 	PolicySet string     `json:"policySet"`
-	Questions string     `json:"questions"`    // the hash of the flags that say what is asked
-	ID        string     `json:"id,omitempty"` // of this audit and no other; empty: everybody comes to the same deal
+	Questions string     `json:"questions"`    // a hash of the flags that select the questions
+	ID        string     `json:"id,omitempty"` // of this audit only; empty: every shard computes the same deal
 	Shards    [][]string `json:"shards"`
 }
 
-// dealNamespaces deals namespaces to shards, the largest first, each to the shard with the fewest objects.
+// dealNamespaces assigns namespaces to shards, the largest first, each to the shard with the fewest objects.
 func dealNamespaces(sizes map[string]int, shards int) [][]string {
 	names := slices.SortedFunc(maps.Keys(sizes), func(x, y string) int {
 		return cmp.Or(sizes[y]-sizes[x], strings.Compare(x, y))
@@ -70,24 +70,24 @@ func dealNamespaces(sizes map[string]int, shards int) [][]string {
 	return all
 }
 
-// parts are where the shards of one audit keep what they share: the deal, and a report of each.
+// parts store what the shards of one audit share: the deal, and a report of each.
 type parts interface {
-	// agree returns the deal, which is what make returns for the shard that is first to ask.
+	// agree returns the stored deal. If there is none it stores and returns the result of make.
 	agree(ctx context.Context, make func() ([]byte, error)) ([]byte, error)
 
-	// put keeps the report of a shard, which is a file.
+	// put stores the report of a shard, given as a file.
 	put(ctx context.Context, shard int, file string) error
 
-	// name is what the report of a shard is called, for a reader.
+	// name returns a readable name of the report of a shard.
 	name(shard int) string
 
-	// open reads the report of a shard. It is an error like fs.ErrNotExist if there is none yet.
+	// open opens the report of a shard. The error is like fs.ErrNotExist if it is not stored yet.
 	open(ctx context.Context, shard int) (io.ReadCloser, error)
 }
 
 func partName(shard int) string { return fmt.Sprintf("part-%d", shard) }
 
-// A folder keeps parts as files.
+// A folder stores parts as files.
 type folder string
 
 func (f folder) path(name string) string { return filepath.Join(string(f), name+".json") }
@@ -112,7 +112,7 @@ func (f folder) agree(_ context.Context, make func() ([]byte, error)) ([]byte, e
 	if err := errors.Join(err, temporary.Close()); err != nil {
 		return nil, err
 	}
-	// A link is made whole or not at all, and never in the place of another.
+	// A link is complete when it appears, and never replaces another file.
 	if err := os.Link(temporary.Name(), f.path("deal")); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
@@ -143,10 +143,10 @@ func (f folder) open(_ context.Context, shard int) (io.ReadCloser, error) {
 	return os.Open(f.path(partName(shard)))
 }
 
-// inCluster begins the form of --parts that names ConfigMaps.
+// inCluster is the prefix of a value of --parts that names ConfigMaps.
 const inCluster = "configmaps:"
 
-// A shelf keeps parts in the cluster, compressed.
+// A shelf stores parts in the cluster, compressed.
 type shelf struct{ *kube.Parts }
 
 func compress(r io.Reader) ([]byte, error) {
@@ -209,7 +209,7 @@ func (s shelf) read(ctx context.Context, name string) (io.ReadCloser, error) {
 	return gzip.NewReader(r)
 }
 
-// store returns where the parts are kept; nil if nowhere.
+// store returns the store of the parts; nil without --parts.
 func (a *audit) store() (parts, error) {
 	where, found := strings.CutPrefix(a.parts, inCluster)
 	switch {
@@ -230,7 +230,7 @@ func (a *audit) store() (parts, error) {
 	return shelf{p}, nil
 }
 
-// checkShard refuses flags of shards that cannot be meant.
+// checkShard refuses invalid flags of shards.
 func (a *audit) checkShard() error {
 	_, toCluster := strings.CutPrefix(a.parts, inCluster)
 	switch {
@@ -238,7 +238,7 @@ func (a *audit) checkShard() error {
 		return &usageError{errors.New("--parts without --shard")}
 	case a.shard.Of == 0:
 	case a.log != "":
-		return &usageError{errors.New("--shard does not go with an audit log, which is read in order")}
+		return &usageError{errors.New("--shard cannot be combined with an audit log, which is read in order")}
 	case a.live != (live{}) && a.parts == "":
 		return withHint(&usageError{errors.New("--shard of a live cluster without --parts")},
 			"name a place that all shards share with --parts: a directory, or %sNAME", inCluster)
@@ -248,8 +248,8 @@ func (a *audit) checkShard() error {
 	return nil
 }
 
-// runShard asks about the namespaces of a shard, and keeps the report for the shard that is the last to come. That one
-// writes the outputs, which are about everything.
+// runShard audits the namespaces of a shard and stores the report for the shard that finishes last, which writes the
+// outputs of the whole audit.
 func (a *audit) runShard(ctx context.Context, of *auditor, from stock) error {
 	kept, err := a.store()
 	if err != nil {
@@ -287,7 +287,7 @@ func (a *audit) runShard(ctx context.Context, of *auditor, from stock) error {
 			"begin a new one, with other --parts")
 	case d.Questions != a.questions():
 		return withHint(fmt.Errorf("the audit in %s began with other flags", a.parts),
-			"give the same to all shards, or begin a new one with other --parts")
+			"use the same for all shards, or begin a new audit with other --parts")
 	}
 	a.shard.Deal = digest(string(text))
 	of.audit.Shard = &a.shard
@@ -298,7 +298,7 @@ func (a *audit) runShard(ctx context.Context, of *auditor, from stock) error {
 	for _, namespace := range slices.Concat(d.Shards...) {
 		a.dealt[namespace] = true
 	}
-	if kept == nil { // the report is the output
+	if kept == nil { // this report is the output
 		return a.writeReport(ctx, of, from)
 	}
 	done, err := a.readPart(ctx, kept, a.shard.Index)
@@ -306,7 +306,7 @@ func (a *audit) runShard(ctx context.Context, of *auditor, from stock) error {
 	case errors.Is(err, fs.ErrNotExist):
 		err = a.makePart(ctx, of, from, kept)
 	case err == nil && !done.Complete():
-		err = a.makePart(ctx, of, from, kept) // what could not be read then may be by now
+		err = a.makePart(ctx, of, from, kept) // a part with read errors is tried again
 	case err == nil:
 		a.say(fmt.Sprintf("part %s has been done already", a.shard), "")
 		a.conclude(done.Totals())
@@ -355,7 +355,7 @@ func (a *audit) makePart(ctx context.Context, of *auditor, from stock, kept part
 	if err := errors.Join(err, file.Close()); err != nil {
 		return err
 	}
-	if reports != nil { // those of its namespaces; that of the cluster is about all shards
+	if reports != nil { // those of its namespaces; the one of the cluster covers all shards
 		a.keepReports(ctx, reports, func(namespace string) bool { return namespace != "" && of.mine[namespace] })
 	}
 	return kept.put(ctx, a.shard.Index, file.Name())
@@ -382,7 +382,7 @@ func (a *audit) mergeIfLast(ctx context.Context, kept parts) error {
 	return a.merge(ctx, all)
 }
 
-// merge writes the outputs about what the parts of an audit have found.
+// merge writes the outputs from the findings of all parts.
 func (a *audit) merge(ctx context.Context, all []*report.StoredAudit) error {
 	of, err := report.MergedAudit(all, a.top)
 	if err != nil {
@@ -402,7 +402,7 @@ func (a *audit) merge(ctx context.Context, all []*report.StoredAudit) error {
 			return err
 		}
 	}
-	if out.kept != nil { // those of namespaces without objects are nobody else's
+	if out.kept != nil { // namespaces without objects do not belong to a shard
 		a.keepReports(ctx, out.kept, func(namespace string) bool {
 			return a.shard.Of == 0 || namespace == "" || !a.dealt[namespace]
 		})
@@ -415,7 +415,7 @@ func (a *audit) merge(ctx context.Context, all []*report.StoredAudit) error {
 	return out.close()
 }
 
-// runMerge merges reports of shards that are files, or in directories.
+// runMerge merges reports of shards, given as files or directories.
 func (a *audit) runMerge(ctx context.Context, paths []string) error {
 	switch {
 	case len(paths) == 0:

@@ -11,31 +11,31 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// An earlier report tells which objects need not be asked about again.
+// An earlier report has the findings about unchanged objects.
 type earlier struct {
 	report   *report.StoredAudit
 	file     *os.File
 	findings *report.Findings
-	failed   map[report.AuditObject]bool // without their uids
+	failed   map[report.AuditObject]bool // without uids
 	changed  map[string]bool             // namespaces
 }
 
-// checkSince refuses flags that do not go with --changed-since.
+// checkSince refuses flags that cannot be combined with --changed-since.
 func (a *audit) checkSince() error {
 	switch {
 	case a.since == "":
 	case a.log != "" || a.live == (live{}):
-		return &usageError{errors.New("--changed-since needs a live cluster, which tells what has changed")}
+		return &usageError{errors.New("--changed-since needs a live cluster")}
 	case a.keeps(a.since) != nil:
 		return a.keeps(a.since)
 	case a.write != "" || a.wants("openreports", "policyreport"):
-		return &usageError{errors.New("--changed-since does not go with reports for a cluster, which count what passes")}
+		return &usageError{errors.New("--changed-since cannot be combined with reports for a cluster, which count the objects that pass")}
 	}
 	return nil
 }
 
-// rest finds out what answers rest on, and what need not be asked again. It takes note of the state in which namespaces
-// are read, before anything is.
+// rest computes the inputs of answers, and opens the earlier report. It records the state of the namespaces before
+// anything else is read.
 func (a *audit) rest(ctx context.Context, of *auditor) error {
 	var reason string
 	of.audit.Basis, reason = a.basis(ctx, of.world, of.force)
@@ -55,17 +55,18 @@ func (a *audit) rest(ctx context.Context, of *auditor) error {
 	return err
 }
 
-// namespaceVersions are the objects whose labels answers rest on.
+// namespaceVersions are the objects whose labels affect answers.
 var namespaceVersions = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 
 // close closes the report.
 func (e *earlier) close() {
 	if e != nil {
-		_ = e.file.Close() // it was read
+		_ = e.file.Close() // it was only read
 	}
 }
 
-// remember opens the report of --changed-since, if what it says still holds for unchanged objects. If not, it says why.
+// remember opens the report of --changed-since if its findings are still valid for unchanged objects. Otherwise it
+// prints the reason.
 func (a *audit) remember(ctx context.Context, of *auditor, reason string) (*earlier, error) {
 	last, err := readReport(a.since)
 	if err != nil {
@@ -77,9 +78,9 @@ func (a *audit) remember(ctx context.Context, of *auditor, reason string) (*earl
 	}
 	switch {
 	case last.Basis() == "":
-		return again(a.since + " does not record what its answers depend on")
+		return again(a.since + " does not record the inputs of its answers")
 	case of.audit.Basis == "":
-		return again("it is not known what the answers depend on: " + reason)
+		return again("the inputs of the answers are not known: " + reason)
 	case last.PolicySet() != of.audit.PolicySet:
 		return again("policies or bindings have changed since")
 	case last.Basis() != of.audit.Basis:
@@ -111,14 +112,13 @@ func (a *audit) remember(ctx context.Context, of *auditor, reason string) (*earl
 	return e, nil
 }
 
-// isUnchangedSince reports that an object was last changed before a resource was read.
+// isUnchangedSince reports whether an object was last changed before a resource was read.
 func isUnchangedSince(object map[string]any, read string) bool {
 	newer, comparable := report.IsOlder(read, tree.Object(object).Metadata().Text("resourceVersion"))
 	return comparable && !newer
 }
 
-// takesOver returns what an earlier report found about an object that has not changed since; false if it must be asked
-// about.
+// takesOver returns the findings of an earlier report about an unchanged object; false if it must be audited again.
 func (e *earlier) takesOver(doc *manifest.Document, resource *schema.Resource,
 	object report.AuditObject) (found []report.AuditFinding, known bool, err error) {
 	if e == nil || !isUnchangedSince(doc.Object, e.report.Read()[resource.GroupResource().String()]) ||

@@ -108,7 +108,7 @@ func (k *checking) run(ctx context.Context, args []string) error {
 				return a.Explain(k.stdout)
 			}
 		}
-		return withHint(&usageError{fmt.Errorf("there is no check %s", k.explain)}, "celgate check --list names all")
+		return withHint(&usageError{fmt.Errorf("%s is not the code of a check", k.explain)}, "run celgate check --list for the codes")
 	case len(args) == 0 && k.static.isEmpty():
 		return &usageError{errors.New("no policies given")}
 	case k.fix && slices.Contains(args, "-"):
@@ -120,7 +120,7 @@ func (k *checking) run(ctx context.Context, args []string) error {
 	}
 	for _, t := range targets {
 		if k.order && t.format != "text" && t.format != "json" {
-			return &usageError{fmt.Errorf("--order goes with -o text or -o json, not with %s", t.format)}
+			return &usageError{fmt.Errorf("--order requires -o text or -o json, not %s", t.format)}
 		}
 	}
 	if k.fix {
@@ -202,7 +202,7 @@ func (k *checking) writeOrder(w *world) error {
 	return closeAll(open)
 }
 
-// sayOrder says which policies ask for an order that cannot be.
+// sayOrder prints the policies that ask for an impossible order.
 func (c *console) sayOrder(engine *celgate.Engine) error {
 	problems, err := engine.OrderProblems()
 	if err != nil {
@@ -217,8 +217,8 @@ func (c *console) sayOrder(engine *celgate.Engine) error {
 	return nil
 }
 
-// world reads the policies among files, and the kinds and objects beside them. Manifests and other files in the same
-// directories are passed over.
+// world reads the policies among files, and the kinds and objects beside them. Other files in the same directories are
+// ignored.
 func (k *checking) world(paths []string) (*world, []map[string]any, error) {
 	w := &world{version: k.kubeVersion}
 	var err error
@@ -246,7 +246,7 @@ func (k *checking) world(paths []string) (*world, []map[string]any, error) {
 	if err := w.addStatic(k.console, k.kubeVersion); err != nil {
 		return nil, nil, err
 	}
-	if len(w.set.Policies) == 0 && len(w.set.Bindings) == 0 && len(w.rejected) == 0 {
+	if len(w.set.Policies)+len(w.set.Bindings)+len(w.set.Libraries)+len(w.rejected) == 0 {
 		return nil, nil, fmt.Errorf("no policies in %s", strings.Join(paths, ", "))
 	}
 	existing := slices.Concat(beside, read(k.state))
@@ -255,7 +255,7 @@ func (k *checking) world(paths []string) (*world, []map[string]any, error) {
 	return w, manifest.Trees(existing), nil
 }
 
-// undecodedDiagnostics are the diagnostics of documents that are not policies of their kind.
+// undecodedDiagnostics are the diagnostics of documents that cannot be decoded as policies.
 func undecodedDiagnostics(rejected []report.Rejection) []check.Diagnostic {
 	var all []check.Diagnostic
 	for _, r := range rejected {

@@ -14,27 +14,27 @@ import (
 	"github.com/celgate/celgate"
 )
 
-// A console is where a command reads and writes.
+// A console is the input and output of a command.
 type console struct {
-	program        string // whose messages these are
+	program        string // the prefix of messages
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	status         int                        // of the command so far; it only rises
 	progress       *progress                  // on standard error; nil: none
-	heard          func(message, hint string) // of what is said; nil: nobody
-	once           map[string]bool            // what was said, which is said once; nil: as often as it comes
-	releases       map[string]bool            // minors of which was said what is not known
-	limits         celgate.Limits             // of evaluations
-	static         staticFiles                // of commands that take them
-	unboundToo     bool                       // policies without a binding are in force, too
+	heard          func(message, hint string) // receives messages; nil: none
+	once           map[string]bool            // messages already printed, to print each once; nil: print all
+	releases       map[string]bool            // minors whose gaps were reported
+	limits         celgate.Limits             // of evaluation
+	static         staticFiles                // for commands that accept them
+	unboundToo     bool                       // policies without a binding are also in force
 	maxInput       int64                      // bytes; 0: the default
-	helpErr        error                      // of writing the help, for which cobra has no way
+	helpErr        error                      // of writing the help: cobra cannot return it
 }
 
 // raise makes the exit status at least status.
 func (c *console) raise(status int) { c.status = max(c.status, status) }
 
-// say writes a message about the run, and a hint unless it is empty.
+// say prints a message about the run, and a hint unless it is empty.
 func (c *console) say(message, hint string) {
 	if c.once != nil {
 		if c.once[message] {
@@ -52,7 +52,7 @@ func (c *console) say(message, hint string) {
 	}
 }
 
-// sayError says an error; of joined errors, each.
+// sayError prints an error; of joined errors, each.
 func (c *console) sayError(err error) {
 	var joined interface{ Unwrap() []error }
 	if errors.As(err, &joined) {
@@ -64,7 +64,7 @@ func (c *console) sayError(err error) {
 	c.say(err.Error(), hintOf(err))
 }
 
-// toParagraph takes control characters out of a message, which may quote a file.
+// toParagraph removes control characters from a message, which may quote a file.
 func toParagraph(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' {
@@ -77,8 +77,8 @@ func toParagraph(s string) string {
 	}, strings.TrimRight(s, "\n"))
 }
 
-// usesColor reports whether standard output takes colour: mode is auto, always or never. As no-color.org says, NO_COLOR
-// turns it off unless it is asked for.
+// usesColor reports whether standard output is coloured: mode is auto, always or never. As no-color.org asks, NO_COLOR
+// turns colour off in the mode auto.
 func (c *console) usesColor(mode string) (bool, error) {
 	switch mode {
 	case "always":
@@ -91,8 +91,8 @@ func (c *console) usesColor(mode string) (bool, error) {
 	return false, &usageError{fmt.Errorf("--color is auto, always or never, not %q", mode)}
 }
 
-// width returns the columns that a line of standard output may take: what COLUMNS says, or else what the terminal has;
-// 0 for as many as there are.
+// width returns the number of columns of a line on standard output: the value of COLUMNS, or that of the terminal; 0
+// for unlimited.
 func (c *console) width() int {
 	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
 		return n

@@ -152,7 +152,7 @@ func (d *derivation) checkActions() error {
 	return nil
 }
 
-// tell says what is not asserted.
+// tell prints the parts of a policy that are not asserted.
 func (d *derivation) tell(p *policy.Policy, r *derive.Result) {
 	for _, of := range r.Refused {
 		d.raise(exitDenied)
@@ -167,7 +167,7 @@ func (d *derivation) print(object map[string]any, types *schema.Registry) {
 	fmt.Fprint(d.stdout, "---\n", rewrite.YAML(object, types.Type(tree.Object(object).Kind())))
 }
 
-// matchedTypes are the types of the kinds that rules name.
+// matchedTypes returns the types of the kinds that rules name.
 func matchedTypes(types *schema.Registry, m *policy.MatchResources) []*shape.Type {
 	if m == nil {
 		return nil
@@ -185,7 +185,7 @@ func matchedTypes(types *schema.Registry, m *policy.MatchResources) []*shape.Typ
 	return all
 }
 
-// covers reports that a list of a rule names something.
+// covers reports whether a list of a rule includes a name.
 func covers(list []string, name string) bool {
 	for _, s := range list {
 		if s == "*" || s == name || s == "*/*" || strings.HasPrefix(s, name+"/") {

@@ -22,21 +22,21 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// A diffing is one run of the verb diff. What both sets are asked is what apply is asked.
+// A diffing is one run of the verb diff. Both sets answer requests that are made as those of apply.
 type diffing struct {
 	apply
-	both      string // as --policy: the set that two versions of Kubernetes are asked about
+	both      string // of --policy: the set that two versions of Kubernetes evaluate
 	suites    []string
-	log       string // as --audit-log
+	log       string // of --audit-log
 	structure bool
 	strict    bool
 	worlds    map[string]sources // by version, without policies
 }
 
-// Sets that are not files.
+// Names of sets that are not files.
 const (
-	noSet      = "none"    // without any policy
-	clusterSet = "cluster" // what a live cluster enforces
+	noSet      = "none"    // the empty set
+	clusterSet = "cluster" // the policies that a live cluster enforces
 )
 
 func newDiff(c *console) *cobra.Command {
@@ -135,7 +135,7 @@ func (x *diffing) addDiffFlags(cmd *cobra.Command) {
 
 // A side is one of the two sets, or of the two versions.
 type side struct {
-	name     string // for readers
+	name     string // for messages
 	path     string
 	version  string
 	world    *world
@@ -192,23 +192,23 @@ func (x *diffing) run(ctx context.Context, args []string) error {
 	return closeAll(open)
 }
 
-// questions are what two sides are asked about.
+// questions are the requests that both sides answer.
 type questions struct {
-	batch    []*manifest.Document // requests, and objects that are made of manifests
-	inline   []*manifest.Document // what is given as the state
-	existing bool                 // the objects of the state or of a live cluster
+	batch    []*manifest.Document // requests, and objects for which requests are made
+	inline   []*manifest.Document // documents of the cluster state
+	existing bool                 // the objects of the state or of a live cluster are audited
 	suites   bool
 	log      bool
-	upgrade  bool // two versions answer; without requests they are asked about specimens
+	upgrade  bool // two versions answer; without requests they answer about specimens
 }
 
-// hasRequests reports whether there are requests, besides those about specimens.
+// hasRequests reports whether there are requests other than those about specimens.
 func (q *questions) hasRequests() bool { return len(q.batch) > 0 || q.suites || q.existing || q.log }
 
-// loadSides reads what the command line names, prepares both sides, and returns what they are asked.
+// loadSides reads the named files, prepares both sides, and returns the questions.
 func (x *diffing) loadSides(ctx context.Context, sides []side, args []string) (*questions, error) {
 	x.worlds = map[string]sources{}
-	x.once = map[string]bool{} // what is said about both sides
+	x.once = map[string]bool{} // messages that concern both sides are printed once
 	loader := &manifest.Loader{Stdin: x.stdin, MaxInput: x.maxInput}
 	q := &questions{batch: x.read(loader, args), suites: len(x.suites) > 0, log: x.log != ""}
 	if len(args) > 0 && len(q.batch) == 0 && x.status == exitClean {
@@ -222,27 +222,27 @@ func (x *diffing) loadSides(ctx context.Context, sides []side, args []string) (*
 			return nil, err
 		}
 	}
-	for _, s := range sides { // one set may be for what the other knows nothing of
+	for _, s := range sides { // one set may match kinds that the other does not know
 		x.workloads.All = x.workloads.All || requests.MayMatchChildren(s.world.types, s.decider.engine)
 	}
-	// Of a live cluster the objects are asked about, unless it is only the state.
+	// The objects of a live cluster are audited, unless the cluster is only the state.
 	q.existing = len(q.batch) == 0 && !q.suites && !q.log && (len(q.inline) > 0 || x.live != (live{}))
 	q.upgrade = sides[0].version != sides[1].version
 	return q, nil
 }
 
-// sayNoRequests says what is compared in place of answers to requests.
+// sayNoRequests prints what is compared in place of answers to requests.
 func (x *diffing) sayNoRequests(upgrade bool) {
 	if upgrade {
-		x.say("no requests are given: diff asks about objects that it makes of what the policies match and read",
+		x.say("requests are not given: diff generates objects from the fields that the policies match and read",
 			"for real objects name manifests, suites with --suite or objects of a cluster with -c")
 		return
 	}
-	x.say("no requests are given: diff compares the text of the policies, not their answers",
+	x.say("requests are not given: diff compares the text of the policies, not their answers",
 		"name manifests, suites with --suite or objects of a cluster with -c")
 }
 
-// newDiffWriters returns what writes comparisons to the open outputs.
+// newDiffWriters returns writers of comparisons to the open outputs.
 func newDiffWriters(open []*output, o report.DiffOptions) ([]report.DiffWriter, error) {
 	var writers []report.DiffWriter
 	for _, out := range open {
@@ -256,7 +256,7 @@ func newDiffWriters(open []*output, o report.DiffOptions) ([]report.DiffWriter, 
 	return writers, nil
 }
 
-// askAll asks both sides, and writes where they differ.
+// askAll lets both sides answer, and writes the differences.
 func (x *diffing) askAll(ctx context.Context, sides []side, q *questions, writers []report.DiffWriter) error {
 	write := func(c report.Comparison) error {
 		for _, change := range c.Changes {
@@ -305,7 +305,7 @@ func (x *diffing) askAll(ctx context.Context, sides []side, q *questions, writer
 	return nil
 }
 
-// sides are the two sets that the command line names, and the arguments that are left.
+// sides returns the two sets of the command line, and the remaining arguments.
 func (x *diffing) sides(args []string) ([]side, []string, error) {
 	if from, to, two := strings.Cut(x.kubeVersion, ".."); two {
 		if x.both != "" {
@@ -327,12 +327,12 @@ func (x *diffing) sides(args []string) ([]side, []string, error) {
 		return all, args[1:], nil
 	}
 	if x.both != "" {
-		return nil, nil, withHint(&usageError{errors.New("--policy goes only with two versions of Kubernetes")},
+		return nil, nil, withHint(&usageError{errors.New("--policy requires two versions of Kubernetes")},
 			"the sets are the arguments: celgate diff OLD NEW")
 	}
 	if len(args) < 2 {
 		return nil, nil, withHint(&usageError{errors.New("diff compares two sets of policies: OLD and NEW")},
-			"%s is the empty set; --kube-version 1.33..1.37 asks two versions of Kubernetes about one set", noSet)
+			"%s is the empty set; --kube-version 1.33..1.37 compares two versions of Kubernetes with one set", noSet)
 	}
 	if x.kubeVersion != "" {
 		minor, err := minorOf(x.kubeVersion)
@@ -345,7 +345,7 @@ func (x *diffing) sides(args []string) ([]side, []string, error) {
 		{name: args[1], path: args[1], version: x.kubeVersion}}, args[2:], nil
 }
 
-// checkLine refuses a command line that cannot be meant.
+// checkLine refuses invalid combinations of arguments and flags.
 func (x *diffing) checkLine(args []string) error {
 	stdin := 0
 	for _, path := range slices.Concat(args, x.state, []string{x.oldFile, x.log}) {
@@ -357,15 +357,15 @@ func (x *diffing) checkLine(args []string) error {
 		return &usageError{errors.New("standard input can be read only once")}
 	}
 	if len(args) > 0 && len(x.suites) > 0 {
-		return &usageError{errors.New("manifests and --suite do not go together")}
+		return &usageError{errors.New("manifests and --suite cannot be combined")}
 	}
 	if x.log != "" && (len(args) > 0 || len(x.suites) > 0 || x.asked.knowsUser()) {
-		return &usageError{errors.New("an audit log has its own requests and users: manifests, --suite and --as do not go with it")}
+		return &usageError{errors.New("an audit log has its own requests and users: manifests, --suite and --as cannot be combined with it")}
 	}
 	if len(x.suites) > 0 && (len(x.state) > 0 || x.live != (live{})) {
-		return &usageError{errors.New("a suite has its own state: --suite goes with neither -c nor a live cluster")}
+		return &usageError{errors.New("a suite has its own state: --suite cannot be combined with -c or a live cluster")}
 	}
-	if len(args) == 0 { // objects that exist have users, and suites say all of it themselves
+	if len(args) == 0 { // existing objects and suites have users of their own
 		given := slices.DeleteFunc(x.asked.usedFlags(), func(flag string) bool {
 			return len(x.state) > 0 && (strings.HasPrefix(flag, "--as") || flag == "--dry-run")
 		})
@@ -388,7 +388,7 @@ func (x *diffing) checkLine(args []string) error {
 	return x.workloads.check()
 }
 
-// olds are the files of --old.
+// olds returns the files of --old.
 func (x *diffing) olds() []string {
 	if x.oldFile == "" {
 		return nil
@@ -396,14 +396,14 @@ func (x *diffing) olds() []string {
 	return []string{x.oldFile}
 }
 
-// prepare reads a set and makes what decides by it.
+// prepare reads a set and makes its decider.
 func (x *diffing) prepare(ctx context.Context, loader *manifest.Loader, s *side, batch, inline,
 	olds []*manifest.Document) error {
 	x.policies = []string{s.path}
 	version := x.kubeVersion
 	x.kubeVersion = s.version
 	from, read := x.worlds[s.version]
-	if !read { // a live cluster once, so that both sides see the same
+	if !read { // a live cluster is read once, so that both sides see the same state
 		var err error
 		if from, err = x.sources(ctx); err != nil {
 			return err
@@ -420,7 +420,7 @@ func (x *diffing) prepare(ctx context.Context, loader *manifest.Loader, s *side,
 		case s.path == clusterSet && from.live != nil:
 			from.policies, from.any, s.name = nil, true, "the cluster"
 		case s.path == clusterSet:
-			return withHint(&usageError{errors.New("there is no file " + clusterSet)},
+			return withHint(&usageError{errors.New("the file does not exist: " + clusterSet)},
 				"to compare the policies of a live cluster, name it with --context")
 		}
 	}
@@ -460,7 +460,7 @@ func (x *diffing) prepare(ctx context.Context, loader *manifest.Loader, s *side,
 			x.raise(exitFailed)
 			hint = noSet + " is the set without policies"
 		}
-		x.say(s.name+": no policy is in force", hint)
+		x.say(s.name+": none of the policies is in force", hint)
 	}
 	s.decider = &decider{
 		world: w, engine: engine, asked: &asked, notes: newNotes(force, w, &asked), reasons: !x.summary,
@@ -470,16 +470,16 @@ func (x *diffing) prepare(ctx context.Context, loader *manifest.Loader, s *side,
 	return nil
 }
 
-// engine returns one that decides by the set.
+// engine returns an engine with the set.
 func (s *side) engine() (*celgate.Engine, error) { return celgate.New(&s.world.set, s.world.options()) }
 
-// answers are what two sides say about one document.
+// answers are the answers of two sides for one document.
 type answers struct{ old, now answer }
 
-// ask asks both sides about documents and writes what differs.
+// ask lets both sides answer for documents, and writes the differences.
 func (x *diffing) ask(ctx context.Context, old, now *side, batch []*manifest.Document,
 	write func(report.Comparison) error) error {
-	// What a policy may not be for in one set it may be for in the other.
+	// A document that one set cannot match may match the other.
 	both := func(doc *manifest.Document) answers {
 		return answers{old.decider.answer(ctx, doc), now.decider.answer(ctx, doc)}
 	}
@@ -490,10 +490,10 @@ func (x *diffing) ask(ctx context.Context, old, now *side, batch []*manifest.Doc
 		if ctx.Err() != nil {
 			return errors.New("interrupted")
 		}
-		if err := x.contrast(old, now, a.old.Item, a.now.Item, write); err != nil {
+		if err := x.contrast(ctx, old, now, a.old.Item, a.now.Item, write); err != nil {
 			return err
 		}
-		if err := x.contrastAll(old, now, a.old.followed, a.now.followed, write); err != nil {
+		if err := x.contrastAll(ctx, old, now, a.old.followed, a.now.followed, write); err != nil {
 			return err
 		}
 		done++
@@ -502,9 +502,10 @@ func (x *diffing) ask(ctx context.Context, old, now *side, batch []*manifest.Doc
 	return nil
 }
 
-// contrastAll compares what controllers make with each side. A policy may change a name, and a denial keeps what comes
-// after it from being made: the first Pod of one side is compared with the first of the other.
-func (x *diffing) contrastAll(old, now *side, was, is []report.Item, write func(report.Comparison) error) error {
+// contrastAll compares the answers about objects that controllers create with each side. A policy may change a name,
+// and a denial prevents the following objects: the first Pod of one side is compared with the first of the other.
+func (x *diffing) contrastAll(ctx context.Context, old, now *side, was, is []report.Item,
+	write func(report.Comparison) error) error {
 	was = slices.Clone(was)
 	for _, it := range is {
 		i := slices.IndexFunc(was, func(o report.Item) bool { return o.Kind == it.Kind })
@@ -513,15 +514,16 @@ func (x *diffing) contrastAll(old, now *side, was, is []report.Item, write func(
 			before = was[i]
 			was = slices.Delete(was, i, i+1)
 		}
-		if err := x.contrast(old, now, before, it, write); err != nil {
+		if err := x.contrast(ctx, old, now, before, it, write); err != nil {
 			return err
 		}
 	}
-	return nil // what is left is made no more, and what it is for was said to be denied
+	return nil // the following objects are not created, and the denial was reported
 }
 
-// contrast compares two answers to one request, and says why there is none.
-func (x *diffing) contrast(old, now *side, was, is report.Item, write func(report.Comparison) error) error {
+// contrast compares two answers to one request. It prints the reason if there is none.
+func (x *diffing) contrast(ctx context.Context, old, now *side, was, is report.Item,
+	write func(report.Comparison) error) error {
 	for _, one := range []struct {
 		*side
 		report.Item
@@ -538,7 +540,7 @@ func (x *diffing) contrast(old, now *side, was, is report.Item, write func(repor
 	if was.Failure != nil && is.Failure != nil {
 		return nil
 	}
-	if was.Failure != nil || is.Failure != nil { // skipped where no policy can be for it, which is to say allowed
+	if was.Failure != nil || is.Failure != nil { // a skipped object cannot match a policy, so it counts as allowed
 		if was.Failure != nil && !was.Failure.Skipped || is.Failure != nil && !is.Failure.Skipped {
 			return nil
 		}
@@ -560,25 +562,27 @@ func (x *diffing) contrast(old, now *side, was, is report.Item, write func(repor
 	d := delta.Compare(answerOf(was), answerOf(is), now.world.types)
 	c := report.Comparison{Old: was, New: is, Difference: d}
 	if old.version != now.version && len(d.Changes) > 0 {
-		c.Causes = causesOf(was.Decision, is.Decision)
+		if c.Causes = causesOf(was.Decision, is.Decision); len(c.Causes) == 0 {
+			c.Causes = readingsBehind(ctx, reading{old, was}, reading{now, is})
+		}
 	}
 	return write(c)
 }
 
-// isRefused reports whether the API server refuses a request whatever the policies say.
+// isRefused reports whether the API server refuses a request before any policy is evaluated.
 func isRefused(it report.Item) bool {
 	d := it.Decision
 	return d != nil && !d.Allowed && d.Status != nil && len(d.Outcomes)+len(d.Violations) == 0
 }
 
-// passItem is the answer of a set that has no policy for a request.
+// passItem returns the answer of a set that does not have a policy for a request.
 func passItem(it report.Item) report.Item {
 	it.Decision = &celgate.Decision{Allowed: true, Object: it.Request.Object}
 	it.Reasons, it.Changes = nil, nil
 	return it
 }
 
-// sayUnasked names the policies that match no request about an existing object.
+// sayUnasked prints the policies that do not match any request about an existing object.
 func (x *diffing) sayUnasked(sides ...*side) {
 	var names []string
 	for _, s := range sides {
@@ -597,12 +601,12 @@ func (x *diffing) sayUnasked(sides ...*side) {
 		}
 	}
 	if len(names) > 0 {
-		x.say("only for DELETE or CONNECT, which diff does not ask about existing objects: "+listFew(names),
+		x.say("policies for DELETE or CONNECT only, which diff does not evaluate for existing objects: "+listFew(names),
 			"name the objects as manifests with --operation DELETE")
 	}
 }
 
-// askSuites asks both sides about the cases of suites.
+// askSuites lets both sides answer the cases of suites.
 func (x *diffing) askSuites(ctx context.Context, old, now *side, write func(report.Comparison) error) error {
 	if len(x.suites) == 0 {
 		return nil
@@ -630,7 +634,7 @@ func (x *diffing) askSuites(ctx context.Context, old, now *side, write func(repo
 	if ctx.Err() != nil {
 		return errors.New("interrupted")
 	}
-	if len(sides[0]) != len(sides[1]) { // a case that could not run on one side alone
+	if len(sides[0]) != len(sides[1]) { // a case could be run on one side only
 		return errors.New("the suites have different cases with the two sets")
 	}
 	for i, r := range sides[0] {
@@ -638,10 +642,10 @@ func (x *diffing) askSuites(ctx context.Context, old, now *side, write func(repo
 		if r.Status == suite.NotRun || after.Status == suite.NotRun {
 			continue
 		}
-		if err := x.contrast(old, now, itemOfCase(r), itemOfCase(after), write); err != nil {
+		if err := x.contrast(ctx, old, now, itemOfCase(r), itemOfCase(after), write); err != nil {
 			return err
 		}
-		if err := x.contrastAll(old, now, createdItems(r), createdItems(after), write); err != nil {
+		if err := x.contrastAll(ctx, old, now, createdItems(r), createdItems(after), write); err != nil {
 			return err
 		}
 	}
@@ -680,7 +684,7 @@ func (x *diffing) compareSets(ctx context.Context, old, now *side) ([]delta.Obje
 				cost := fmt.Sprintf("%s: at most %d of %d by estimate", c.Of, c.Estimated, c.Limit)
 				sources[i].Facts[key] = append(sources[i].Facts[key], delta.Fact{Part: "budgets", Says: cost})
 			}
-			if m.Oldest != "" && old.version == now.version { // else it ends where a version does
+			if m.Oldest != "" && old.version == now.version { // otherwise it is limited by the version
 				sources[i].Facts[key] = append(sources[i].Facts[key],
 					delta.Fact{Part: "oldest Kubernetes", Says: m.Oldest})
 			}

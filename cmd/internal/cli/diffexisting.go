@@ -13,8 +13,8 @@ import (
 	"github.com/celgate/celgate/manifest"
 )
 
-// askExisting asks both sides about the objects of the cluster state, or of a live cluster: may they be created, may
-// they be written as they are, and may controllers create what they make of them?
+// askExisting lets both sides answer about the objects of the cluster state, or of a live cluster: their creation, an
+// update without changes, and the creation of the objects that controllers make from them.
 func (x *diffing) askExisting(ctx context.Context, old, now *side, docs []*manifest.Document,
 	write func(report.Comparison) error) error {
 	x.sayUnasked(old, now)
@@ -43,7 +43,7 @@ func (x *diffing) askExisting(ctx context.Context, old, now *side, docs []*manif
 		done++
 		x.progress.setTotal(total())
 		x.progress.step(done)
-		if err := x.contrastExisting(old, now, is, write); err != nil {
+		if err := x.contrastExisting(ctx, old, now, is, write); err != nil {
 			return err
 		}
 	}
@@ -54,7 +54,7 @@ func (x *diffing) askExisting(ctx context.Context, old, now *side, docs []*manif
 	return nil
 }
 
-// keepGiven yields documents that hold objects.
+// keepGiven yields the documents that hold objects.
 func keepGiven(docs []*manifest.Document) iter.Seq[subjectOf] {
 	return func(yield func(subjectOf) bool) {
 		for _, d := range docs {
@@ -65,8 +65,9 @@ func keepGiven(docs []*manifest.Document) iter.Seq[subjectOf] {
 	}
 }
 
-// contrastExisting compares what both sides say about one object; nil is a side that has no policy for it.
-func (x *diffing) contrastExisting(old, now *side, is [2]*report.Audited, write func(report.Comparison) error) error {
+// contrastExisting compares the answers about one object; nil is a side without a policy for it.
+func (x *diffing) contrastExisting(ctx context.Context, old, now *side, is [2]*report.Audited,
+	write func(report.Comparison) error) error {
 	for _, one := range is {
 		if one != nil && one.Failure != nil {
 			x.raise(exitFailed)
@@ -90,12 +91,12 @@ func (x *diffing) contrastExisting(old, now *side, is [2]*report.Audited, write 
 		switch {
 		case len(was)+len(is) == 0:
 			continue
-		case len(was) == 0: // no policy can be for it, which is to say allowed
+		case len(was) == 0: // a side without a policy for the object, so it counts as allowed
 			was = []report.Item{passItem(is[0])}
 		case len(is) == 0:
 			is = []report.Item{passItem(was[0])}
 		}
-		if err := x.contrast(old, now, was[0], is[0], write); err != nil {
+		if err := x.contrast(ctx, old, now, was[0], is[0], write); err != nil {
 			return err
 		}
 	}
@@ -109,5 +110,5 @@ func (x *diffing) contrastExisting(old, now *side, is [2]*report.Audited, write 
 			}
 		}
 	}
-	return x.contrastAll(old, now, answersTo(0, report.AskMake), answersTo(1, report.AskMake), write)
+	return x.contrastAll(ctx, old, now, answersTo(0, report.AskMake), answersTo(1, report.AskMake), write)
 }

@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// askLog asks both sides about the requests in an audit log.
+// askLog lets both sides answer the requests in an audit log.
 func (x *diffing) askLog(ctx context.Context, old, now *side, write func(report.Comparison) error) error {
 	log := &replaying{audit: &audit{apply: x.apply, log: x.log}, world: now.world, known: lru.New(remembered)}
 	for _, s := range []*side{old, now} {
@@ -22,7 +22,7 @@ func (x *diffing) askLog(ctx context.Context, old, now *side, write func(report.
 			return err
 		}
 		s.world.anyNamespace = s.world.live == nil
-		if s.decider.engine, err = s.engine(); err != nil { // which sees the namespaces, too
+		if s.decider.engine, err = s.engine(); err != nil { // it sees the namespaces, too
 			return err
 		}
 		log.to = append(log.to, &auditor{decider: s.decider, force: &s.world.set, comparing: oldObjectLimits(limits)})
@@ -59,7 +59,7 @@ func (x *diffing) askLog(ctx context.Context, old, now *side, write func(report.
 			continue
 		}
 		made++
-		if err := x.contrast(old, now, both.old.Item, both.now.Item, write); err != nil {
+		if err := x.contrast(ctx, old, now, both.old.Item, both.now.Item, write); err != nil {
 			return err
 		}
 	}

@@ -21,7 +21,7 @@ import (
 // here is another, such as ```sh. A block with a name behind its language is a file: ```yaml policy.yaml.
 var fence = regexp.MustCompile("(?ms)^```([a-z]+)(?: (\\S+))?\n(.*?)^```$")
 
-// TestDocumentation runs every command of the console blocks in README.md, docs and examples and compares what it
+// TestDocumentation runs every command of the console blocks in README.md, docs, examples and recipes and compares what it
 // prints on both outputs. The commands of one block run in one shell, so that echo $? works. They run in the root of
 // the repository; those of a document with files, in a folder that holds the files above the command, and nothing else.
 // What its files tell a CI system to run must pass.
@@ -34,7 +34,7 @@ func TestDocumentation(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(root, "README.md")); err == nil {
 		files = append(files, filepath.Join(root, "README.md"))
 	}
-	for _, dir := range []string{"docs", "examples"} {
+	for _, dir := range []string{"docs", "examples", "recipes"} {
 		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, d fs.DirEntry, err error) error {
 			if err == nil && strings.HasSuffix(path, ".md") {
 				files = append(files, path)

@@ -16,18 +16,18 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// A dump is objects in files. They are read twice: first for what policies look at besides the objects, then for the
-// objects.
+// A dump is objects in files. They are read twice: first for everything that policies read besides the objects, then
+// for the objects.
 type dump struct {
 	*audit
 	paths      []string
-	spooled    string // the file that standard input was written to; empty: it is not read
+	spooled    string // the file with the content of standard input; empty: not read
 	count      int
-	namespaces map[string]bool // that objects are in
+	namespaces map[string]bool // of objects
 	loader     *manifest.Loader
 }
 
-// prepare reads what policies look at besides the objects, and the policies if they are not given.
+// prepare reads everything that policies read besides the objects, and the policies if they are not given.
 func (d *dump) prepare(_ context.Context, loader *manifest.Loader) (sources, error) {
 	from := sources{version: d.kubeVersion, workloads: &d.workloads.Workloads}
 	sampled := map[schema.GroupVersionKind]bool{}
@@ -41,7 +41,7 @@ func (d *dump) prepare(_ context.Context, loader *manifest.Loader) (sources, err
 		return from, err
 	}
 	w := &world{set: bundle.Set}
-	if len(d.policies) == 0 { // params are known only when all policies are
+	if len(d.policies) == 0 { // only a complete set of policies tells which objects are params
 		for doc := range d.documents(true) {
 			if policy.IsRecognised(doc.Object) {
 				from.inline = append(from.inline, doc)
@@ -66,7 +66,7 @@ func (d *dump) prepare(_ context.Context, loader *manifest.Loader) (sources, err
 	return from, nil
 }
 
-// rests reports that an object may tell something about who makes requests.
+// rests reports whether an object may affect the identity of the user of requests.
 func (a *asked) rests(object map[string]any) bool {
 	switch kind := tree.Object(object).Kind(); {
 	case !a.knowsUser() || kind.Group != "":
@@ -100,14 +100,14 @@ func (d *dump) spool() error {
 	return err
 }
 
-// close removes what was written.
+// close removes that file.
 func (d *dump) close() {
 	if d.spooled != "" {
-		_ = os.Remove(d.spooled) // in the folder for such files
+		_ = os.Remove(d.spooled) // the operating system cleans up its temporary files
 	}
 }
 
-// documents yields what the files hold, and says what is wrong with them.
+// documents yields the documents of the files, and prints problems if say is set.
 func (d *dump) documents(say bool) iter.Seq[*manifest.Document] {
 	return func(yield func(*manifest.Document) bool) {
 		for doc, problem := range d.loader.Documents(d.paths...) {
@@ -157,7 +157,7 @@ func (d *dump) sizes(_ context.Context, of *auditor) (map[string]int, error) {
 	return sizes, nil
 }
 
-// assumeNamespaces makes namespaces exist that objects are in and nothing tells about.
+// assumeNamespaces adds the namespaces of objects that are not given.
 func (d *dump) assumeNamespaces(ctx context.Context, w *world) error {
 	missing := map[string]bool{}
 	for name := range d.namespaces {
@@ -173,7 +173,7 @@ func (d *dump) assumeNamespaces(ctx context.Context, w *world) error {
 		return err
 	}
 	if names := slices.Sorted(maps.Keys(missing)); len(names) > 0 && newNotes(&w.set, w, &d.asked).namespaces {
-		d.say(fmt.Sprintf("namespaces that are not given are assumed to have no labels of their own: %s",
+		d.say(fmt.Sprintf("namespaces that are not given are assumed to exist without labels of their own: %s",
 			listFew(names)), "")
 	}
 	return nil

@@ -18,7 +18,7 @@ import (
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// failOn are the findings for which --fail-on makes a run fail that would be clean without it.
+// failOn are the findings that --fail-on accepts: they make an otherwise clean run fail.
 var failOn = []string{"warn", "unbound", "unmatched", "unknown-namespace", "note"}
 
 // A strictness counts the findings that --fail-on names.
@@ -32,7 +32,7 @@ type strictness struct {
 func (s *strictness) check() error {
 	for _, name := range s.names {
 		if !slices.Contains(failOn, name) {
-			err := &usageError{fmt.Errorf("--fail-on takes %s, not %q", strings.Join(failOn, ", "), name)}
+			err := &usageError{fmt.Errorf("--fail-on accepts %s, not %q", strings.Join(failOn, ", "), name)}
 			if similar := spell.Nearest(name, failOn, 2); similar != "" {
 				return withHint(err, "did you mean %s?", similar)
 			}
@@ -43,7 +43,7 @@ func (s *strictness) check() error {
 	return nil
 }
 
-// count counts what a decision gives rise to.
+// count counts the findings of a decision.
 func (s *strictness) count(d *celgate.Decision) {
 	for _, o := range d.Outcomes {
 		s.matched[o.Kind.Ref(o.Policy)] = true
@@ -54,7 +54,6 @@ func (s *strictness) count(d *celgate.Decision) {
 	s.found["warn"] += len(d.Warnings)
 	for _, n := range d.Notes {
 		switch {
-		case report.IsValidation(n): // true of every object
 		case n.Topic == unknownNamespace:
 			s.found["unknown-namespace"]++
 		default:
@@ -63,7 +62,7 @@ func (s *strictness) count(d *celgate.Decision) {
 	}
 }
 
-// judge raises the exit status for what was found and says why.
+// judge raises the exit status for the findings, and prints the reasons.
 func (s *strictness) judge(c *console, force *policy.Set) {
 	var idle []string
 	for _, p := range force.Policies {
@@ -87,16 +86,16 @@ func (s *strictness) judge(c *console, force *policy.Set) {
 	}
 }
 
-// requirePolicies makes the exit status 2 when policies were given and none of them is in force.
+// requirePolicies raises the exit status to 2 if policies were given and none of them is in force.
 func (c *console) requirePolicies(given []string, force *policy.Set) {
 	if len(given) > 0 && len(force.Policies) == 0 {
 		c.raise(exitFailed)
-		c.say("nothing is enforced: no policy of "+strings.Join(given, ", ")+" is in force",
-			"a policy is in force when the server would store it and a binding names it")
+		c.say("nothing is enforced: none of the policies of "+strings.Join(given, ", ")+" is in force",
+			"a policy is in force if the server would store it and a binding names it")
 	}
 }
 
-// policyKinds are the kinds that make up policies.
+// policyKinds are the kinds of policies and bindings.
 var policyKinds = []string{
 	string(policy.Validating), policy.Validating.Binding(), string(policy.Mutating), policy.Mutating.Binding(),
 	string(policy.Admission), policy.Admission.Binding(), policy.NamespacedBinding,
@@ -104,7 +103,7 @@ var policyKinds = []string{
 
 const nativeGroup = "admissionregistration.k8s.io"
 
-// guessKind returns the kind of policy that an object of another kind was probably meant to be; "" if its kind exists.
+// guessKind returns the kind of policy that was probably meant by an unknown kind; "" for a known kind.
 func (w *world) guessKind(kind apischema.GroupVersionKind) string {
 	if w.types.Type(kind) != nil {
 		return ""
@@ -135,14 +134,15 @@ func (w *world) guessKind(kind apischema.GroupVersionKind) string {
 	return apiVersion + " " + meant
 }
 
-// engines are the groups of other policy engines, with what to do about their policies.
+// engines are the groups of other policy engines, with advice about their policies.
 var engines = []struct{ suffix, name, todo string }{
 	{"kyverno.io", "Kyverno", "write it as a ValidatingAdmissionPolicy or MutatingAdmissionPolicy; celgate test --convert takes over the tests of its command line"},
-	{"gatekeeper.sh", "Gatekeeper", "write it as a ValidatingAdmissionPolicy: the CEL of engine K8sNativeValidation is nearly that, or let Gatekeeper generate it"},
+	{"gatekeeper.sh", "Gatekeeper", "write it as a ValidatingAdmissionPolicy (the CEL of the engine K8sNativeValidation is " +
+		"almost the same), or let Gatekeeper generate it"},
 	{"kubewarden.io", "Kubewarden", "write it as a ValidatingAdmissionPolicy"},
 }
 
-// sayForeign says which of the documents are policies of other engines, once for each kind, and how many there are.
+// sayForeign prints the policies of other engines among the documents, once for each kind, and returns their number.
 func (c *console) sayForeign(docs []*manifest.Document) int {
 	first, count := map[apischema.GroupVersionKind]*manifest.Document{}, map[apischema.GroupVersionKind]int{}
 	var kinds []apischema.GroupVersionKind
@@ -174,7 +174,7 @@ func (c *console) sayForeign(docs []*manifest.Document) int {
 	return all
 }
 
-// unbuilt says of directories that a tool makes the manifests in them.
+// unbuilt warns about directories whose manifests a tool generates.
 func (c *console) unbuilt(paths []string) {
 	for _, path := range paths {
 		for _, tool := range []struct{ file, what, run string }{
@@ -191,18 +191,18 @@ func (c *console) unbuilt(paths []string) {
 	}
 }
 
-// noPoliciesError is the error of files that hold no policies.
+// noPoliciesError is the error for files without policies.
 func noPoliciesError(paths []string, batch []*manifest.Document) error {
 	err := fmt.Errorf("no policies in %s", strings.Join(paths, ", "))
 	for _, d := range batch {
 		if policy.IsRecognised(d.Object) {
-			return withHint(err, "%s holds a policy: perhaps -p and the manifests are swapped", d.Position())
+			return withHint(err, "%s contains a policy: perhaps -p and the manifests are swapped", d.Position())
 		}
 	}
 	return err
 }
 
-// binds says what is wrong with the name of the policy in a binding; "" if nothing comes to mind.
+// binds explains a binding whose policy is missing: a wrong kind, a static policy, or a misspelt name; "" if unknown.
 func (w *world) binds(b *policy.Binding) string {
 	var names []string
 	for _, p := range w.set.Policies {
@@ -227,15 +227,15 @@ func (w *world) binds(b *policy.Binding) string {
 
 var errUnknownKinds = errors.New("--unknown-kinds is skip, plain or fail")
 
-// mayMatch reports that a rule of a policy may be for objects of a kind whose resource nobody knows. A rule for all
-// groups is, if it is for all resources or for one that the kind would usually have.
+// mayMatch reports whether a rule may match objects of a kind whose resource is unknown. A rule for all groups does if
+// it is for all resources, or for the one that the kind would usually have.
 func mayMatch(set *policy.Set, kind apischema.GroupVersionKind) bool {
 	plural, singular := meta.UnsafeGuessKindToResource(kind)
 	usual := []string{"*", "*/*", plural.Resource, singular.Resource}
 	for _, p := range set.Policies {
 		for _, r := range p.Rules() {
 			switch {
-			// a version that is not named may be an equivalent of one that is
+			// another version may be an equivalent one
 			case slices.Contains(r.APIGroups, kind.Group):
 				return true
 			case slices.Contains(r.APIGroups, "*") &&
@@ -247,7 +247,7 @@ func mayMatch(set *policy.Set, kind apischema.GroupVersionKind) bool {
 	return false
 }
 
-// crdOf makes a definition of a kind about which nothing is known: its objects are taken as they are.
+// crdOf makes a definition for an unknown kind: its objects are used as written.
 func crdOf(kind apischema.GroupVersionKind) map[string]any {
 	plural := strings.ToLower(kind.Kind) + "s"
 	return map[string]any{
@@ -269,11 +269,11 @@ func crdOf(kind apischema.GroupVersionKind) map[string]any {
 // unknownNamespace is the topic of notes about namespaces of unknown labels.
 const unknownNamespace = "unknown namespace"
 
-// skippedFailure says that an object is left out, which has no decision.
+// skippedFailure reports an object that is left out and so does not have a decision.
 func skippedFailure(kind apischema.GroupVersionKind) *report.Failure {
 	return &report.Failure{
 		Skipped: true,
-		Message: "nothing is known about the kind " + kind.GroupVersion().String() + " " + kind.Kind + ", and no policy is for its group",
-		Hint:    "give its CustomResourceDefinition with -c, or --unknown-kinds=fail",
+		Message: "unknown kind " + kind.GroupVersion().String() + " " + kind.Kind + ", whose group no policy matches",
+		Hint:    "add its CustomResourceDefinition with -c, or set --unknown-kinds=fail",
 	}
 }

@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate"
-	"github.com/celgate/celgate/cmd/internal/blame"
-	"github.com/celgate/celgate/cmd/internal/order"
 	"github.com/celgate/celgate/cmd/internal/report"
 	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/manifest"
@@ -19,16 +17,14 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// An explaining is one run of the verb explain. What it is asked is what apply is asked.
+// An explaining is one run of the verb explain. Its requests are made as those of apply.
 type explaining struct {
 	apply
 	only    []string
-	named   bool // some of only were named by -p
+	named   bool // some of only come from -p
 	objects bool
 
-	events    []report.Event                          // of the request at hand
-	evaluated map[*policy.Policy][]explain.Evaluation // its variables
-	variables map[variable]string                     // names
+	recorder *report.Recorder // of the current request
 }
 
 func newExplain(c *console) *cobra.Command {
@@ -36,7 +32,7 @@ func newExplain(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain -p POLICIES|--context NAME [flags] MANIFEST|REVIEW|DIR|-...",
 		Short: "Show why policies acted or did not act",
-		Long: `explain evaluates what apply evaluates and shows how the answer came about. For each
+		Long: `explain evaluates what apply evaluates and shows the reasons of the answer. For each
 policy and binding it shows whether they match the request and why, the values of
 variables and of the parts of expressions that decided, the changes of each mutation
 and what the server made of them, the second pass, the costs, and the effects of
@@ -58,6 +54,7 @@ before and after each mutation. The exit status is that of apply.`,
 		x.live.flags(f)
 		minorFlag(f, &x.kubeVersion, kubeVersionUsage)
 		x.static.flags(f)
+		pluginsFlag(f, &x.plugins)
 		x.unboundFlag(f)
 		x.limitFlag(f)
 	})
@@ -96,10 +93,10 @@ func (x *explaining) explain(ctx context.Context, args []string) error {
 	if err := w.identify(ctx, &x.asked); err != nil {
 		return err
 	}
-	if err := w.assume(w.missingNamespaces(batch, &x.asked)); err != nil {
+	if err := w.surround(batch, &x.asked); err != nil {
 		return err
 	}
-	engine, err := celgate.New(&w.set, w.options())
+	engine, err := celgate.New(&w.set, w.wholeOptions(x.plugins))
 	if err != nil {
 		return err
 	}
@@ -113,13 +110,14 @@ func (x *explaining) explain(ctx context.Context, args []string) error {
 	if len(batch) == 0 {
 		return fmt.Errorf("no objects in %s", strings.Join(args, ", "))
 	}
-	if err := x.lookUpVariables(&w.set); err != nil {
+	if err := x.checkNames(&w.set); err != nil {
 		return err
 	}
+	x.recorder = report.NewRecorder(&w.set)
 	d := &decider{
 		world: w, engine: engine, asked: &x.asked, changes: true,
 		workloads: &x.workloads.Workloads, templates: x.workloads.found,
-		how: explain.Options{Trace: x.observe},
+		how: explain.Options{Trace: x.recorder.Trace},
 	}
 	force := w.policiesInForce(x.console, rejected)
 	x.requirePolicies(x.policies, force)
@@ -151,7 +149,7 @@ func (x *explaining) explain(ctx context.Context, args []string) error {
 	return closeAll(open)
 }
 
-// narrow takes the names of policies out of what -p names.
+// narrow moves names of policies from -p to --only.
 func (x *explaining) narrow() {
 	var files []string
 	for _, p := range x.policies {
@@ -161,53 +159,38 @@ func (x *explaining) narrow() {
 			x.only, x.named = append(x.only, p), true
 		}
 	}
-	if len(files) > 0 { // else all of them are files that do not exist
+	if len(files) > 0 { // otherwise all of them are missing files
 		x.policies = files
 	} else {
 		x.only, x.named = nil, false
 	}
 }
 
-// A variable is one of a policy, by the field path of its expression.
-type variable struct {
-	policy.Ref
-	field string
-}
-
-// lookUpVariables looks up the names of variables, and refuses names of policies that are not given.
-func (x *explaining) lookUpVariables(set *policy.Set) error {
-	x.variables = map[variable]string{}
+// checkNames refuses names of missing policies.
+func (x *explaining) checkNames(set *policy.Set) error {
 	names := map[string]bool{}
 	for _, p := range set.Policies {
 		names[p.Name] = true
-		for _, v := range p.Variables {
-			x.variables[variable{p.Ref(), v.Expr.Field}] = v.Name
-		}
 	}
 	for _, name := range x.only {
 		if !names[name] {
 			if x.named {
 				return &usageError{fmt.Errorf("there is neither a file nor a policy named %s", name)}
 			}
-			return &usageError{errors.New("--only: there is no policy " + name)}
+			return &usageError{errors.New("--only: unknown policy " + name)}
 		}
 	}
 	return nil
 }
 
-// stories decide about one document, and about what controllers make of it as far as policies are evaluated for that,
-// and collect what happened.
+// stories answer for one document, and for the objects that controllers create from it, and collect the events.
 func (x *explaining) stories(ctx context.Context, d *decider, doc *manifest.Document) ([]report.Explanation, error) {
 	var told [][]report.Event // by answer
-	begin := func() { x.events, x.evaluated = nil, map[*policy.Policy][]explain.Evaluation{} }
-	begin()
-	d.answered = func() {
-		told = append(told, x.events)
-		begin()
-	}
+	x.recorder.Take()
+	d.answered = func() { told = append(told, x.recorder.Take()) }
 	it := d.answer(ctx, doc)
 	d.answered = nil
-	told = append(told, nil) // of what was not answered at all
+	told = append(told, nil) // without an answer
 	e, err := x.story(ctx, d, it.Item, told[0])
 	if err != nil {
 		return nil, err
@@ -231,7 +214,7 @@ func (x *explaining) stories(ctx context.Context, d *decider, doc *manifest.Docu
 	return all, nil
 }
 
-// story is the explanation of one answer.
+// story returns the explanation of one answer.
 func (x *explaining) story(ctx context.Context, d *decider, it report.Item, events []report.Event) (report.Explanation,
 	error) {
 	e := report.Explanation{Item: it}
@@ -245,51 +228,13 @@ func (x *explaining) story(ctx context.Context, d *decider, it report.Item, even
 	case !it.Decision.Allowed:
 		x.raise(exitDenied)
 	}
+	report.Resolve(events, it.Decision)
 	for _, told := range events {
-		if told.Op == explain.OpOutcome {
-			told.Result = &it.Decision.Outcomes[told.Outcome]
-		}
 		if len(x.only) == 0 || told.Policy == "" || slices.Contains(x.only, told.Policy) {
 			e.Events = append(e.Events, told)
 		}
 	}
 	var err error
-	e.Orders, err = x.otherOrders(ctx, d.engine, it.Prepared, events)
+	e.Orders, err = report.OtherOrders(ctx, d.engine, it.Prepared, events)
 	return e, err
-}
-
-// otherOrders makes the decision in the other orders that a server may choose, and returns one whose result is another
-// one.
-func (x *explaining) otherOrders(ctx context.Context, engine *celgate.Engine, req *celgate.Prepared,
-	events []report.Event) ([]report.Order, error) {
-	var names []policy.Ref
-	for _, e := range events {
-		if ref := e.Kind.Ref(e.Policy); e.Op == explain.OpRun && e.Phase == policy.PhaseMutation &&
-			!slices.Contains(names, ref) {
-			names = append(names, ref)
-		}
-	}
-	other, err := order.TryOthers(ctx, engine, req, names)
-	if err != nil || other == nil {
-		return nil, err
-	}
-	found := report.Order{Policies: other.Policies, Decision: other.Decision}
-	if other.Decision.Allowed {
-		found.Changes = []celgate.Change{{Before: other.Usual.Object, After: other.Decision.Object}}
-	}
-	return []report.Order{found}, nil
-}
-
-func (x *explaining) observe(told explain.Event) {
-	e := report.Event{Event: told}
-	if o := told.Evaluation; o != nil {
-		e.Variable = x.variables[variable{o.Policy.Ref(), o.Expr.Field}]
-		e.Steps = o.Steps()
-		e.Value, e.Failed = o.Result()
-		e.Reason = blame.ReasonOf(*o, x.evaluated[o.Policy])
-		if e.Variable != "" {
-			x.evaluated[o.Policy] = append(x.evaluated[o.Policy], *o)
-		}
-	}
-	x.events = append(x.events, e)
 }

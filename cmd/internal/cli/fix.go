@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/celgate/celgate/cmd/internal/check"
@@ -19,10 +18,10 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// mostRounds bounds how often files are fixed: what one fix changes may make another possible.
+// mostRounds bounds how often files are fixed: one fix may make another possible.
 const mostRounds = 20
 
-// fixFiles applies what analyzers are sure about to the files, until nothing is left.
+// fixFiles applies certain fixes to files until there are none left.
 func (k *checking) fixFiles(ctx context.Context, paths []string) error {
 	for range mostRounds {
 		w, state, err := k.world(paths)
@@ -53,21 +52,22 @@ func (k *checking) fixFiles(ctx context.Context, paths []string) error {
 		if !changed {
 			return nil
 		}
-		k.status = exitClean // problems with documents are said again
+		k.status = exitClean // problems of documents are printed again
 	}
 	return nil
 }
 
 func sortedFiles(files map[string]*fileEdits) []string { return slices.Sorted(maps.Keys(files)) }
 
-// fileEdits are the changes of one file.
+// fileEdits are the edits of one file.
 type fileEdits struct {
 	docs []*manifest.Document // of the file, in order
 	to   map[*manifest.Document]map[string]any
 	done []check.Diagnostic
 }
 
-// fixes applies fixes to the objects of documents: of expressions all at once, of one other member at a time.
+// fixes applies fixes to the objects of documents: those in expressions all at once, those of other members one at a
+// time.
 func fixes(docs []*manifest.Document, found []check.Diagnostic) map[string]*fileEdits {
 	files := map[string]*fileEdits{}
 	for _, d := range docs {
@@ -96,7 +96,7 @@ func fixes(docs []*manifest.Document, found []check.Diagnostic) map[string]*file
 	return files
 }
 
-// applyFixes returns a copy of an object with fixes made, and which were.
+// applyFixes returns a copy of an object with fixes applied, and the applied ones.
 func applyFixes(object map[string]any, found []check.Diagnostic) (map[string]any, []check.Diagnostic) {
 	object, _ = clone(object).(map[string]any)
 	type edit struct {
@@ -123,7 +123,7 @@ func applyFixes(object map[string]any, found []check.Diagnostic) (map[string]any
 		slices.SortStableFunc(edits, func(a, b edit) int { return b.From - a.From })
 		end, applied := len(src), map[int]bool{}
 		for _, e := range edits {
-			if e.To > end || e.From > e.To { // overlaps one that is made: next time
+			if e.To > end || e.From > e.To { // overlaps an applied fix: left for the next round
 				continue
 			}
 			src, end = src[:e.From]+e.New+src[e.To:], e.From
@@ -165,27 +165,14 @@ func clone(v any) any {
 	return v
 }
 
-// steps cuts a field path such as spec.validations[0].expression.
+// steps splits a field path such as spec.validations[0].expression.
 func steps(path string) []string {
 	return strings.FieldsFunc(path, func(r rune) bool { return r == '.' || r == '[' || r == ']' })
 }
 
 func valueAt(v any, path string) any {
-	for _, step := range steps(path) {
-		switch at := v.(type) {
-		case map[string]any:
-			v = at[step]
-		case []any:
-			i, err := strconv.Atoi(step)
-			if err != nil || i < 0 || i >= len(at) {
-				return nil
-			}
-			v = at[i]
-		default:
-			return nil
-		}
-	}
-	return v
+	value, _ := tree.Find(v, steps(path))
+	return value
 }
 
 func setAt(object map[string]any, path, value string) {
@@ -195,7 +182,7 @@ func setAt(object map[string]any, path, value string) {
 	}
 }
 
-// write changes the file: all of it or nothing.
+// write replaces the file atomically.
 func (e *fileEdits) write(file string, types *schema.Registry) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -208,7 +195,7 @@ func (e *fileEdits) write(file string, types *schema.Registry) error {
 	return replaceFile(file, changed)
 }
 
-// text makes the edits in the text of a file: what lies between and beside the documents stays.
+// text applies the edits to the text of a file; everything between and beside the edited values stays.
 func (e *fileEdits) text(text string, types *schema.Registry) (string, error) {
 	var out strings.Builder
 	at := 0
@@ -242,8 +229,8 @@ func (e *fileEdits) text(text string, types *schema.Registry) (string, error) {
 	return out.String(), nil
 }
 
-// editExpressions makes edits that change texts only where they stand, so that folded and quoted texts keep their
-// lines. The error means that it cannot be done like that.
+// editExpressions edits strings in place, so that folded and quoted ones keep their lines. The error means that this is
+// not possible.
 func editExpressions(text string, edits []rewrite.Edit) (string, error) {
 	changed := text
 	for _, edit := range edits {
@@ -263,7 +250,7 @@ func editExpressions(text string, edits []rewrite.Edit) (string, error) {
 			changed = strings.Replace(changed, c[0][from:to], c[1][from:len(c[1])-(len(c[0])-to)], 1)
 		}
 	}
-	// It must mean what was meant.
+	// The result must have the intended meaning.
 	docs, problems := manifest.Read(strings.NewReader(changed), "")
 	if len(problems) > 0 {
 		return "", errors.New("not the same structure")
@@ -277,11 +264,11 @@ func editExpressions(text string, edits []rewrite.Edit) (string, error) {
 	return changed, nil
 }
 
-// widenToUnique widens a part of value until it stands in text once.
+// widenToUnique widens a part of value until it occurs once in text.
 func widenToUnique(text, value string, from, to int) (int, int, bool) {
 	for {
 		if strings.Contains(value[from:to], `\`) {
-			return 0, 0, false // in a quoted text it is written in another way
+			return 0, 0, false // a quoted string is written differently
 		}
 		if from < to {
 			switch strings.Count(text, value[from:to]) {
@@ -297,13 +284,14 @@ func widenToUnique(text, value string, from, to int) (int, int, bool) {
 		if from > 0 {
 			from--
 		}
-		if to < len(value) && (value[to] != ' ' && value[to] != '\n' || from == 0) { // a text may be folded at a space
+		if to < len(value) && (value[to] != ' ' && value[to] != '\n' || from == 0) { // may be folded at a space
 			to++
 		}
 	}
 }
 
-// changedTexts are the texts that differ; nil in place of them if anything else does, which the caller then finds.
+// changedTexts returns the strings that differ, as pairs of old and new. If anything else differs, it returns nil; the
+// caller notices that.
 func changedTexts(a, b any) [][2]string {
 	var all [][2]string
 	switch a := a.(type) {
@@ -327,7 +315,7 @@ func changedTexts(a, b any) [][2]string {
 	return all
 }
 
-// replaceFile puts a text in the place of a file: a reader sees the old one or the new one.
+// replaceFile replaces the content of a file atomically.
 func replaceFile(file, text string) error {
 	mode := fs.FileMode(0o644)
 	if stat, err := os.Stat(file); err == nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/celgate/celgate/schema/builtin"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	authenticationv1 "k8s.io/api/authentication/v1"
 )
 
 // A minor is the value of --kube-version: a minor version of Kubernetes, or a whole version as kubectl prints it.
@@ -29,10 +30,10 @@ func (m *minor) Set(text string) error {
 
 func (m *minor) String() string { return string(*m) }
 
-// Type is what pflag calls the value.
+// Type implements pflag.Value.
 func (m *minor) Type() string { return "minor" }
 
-// minorOf returns the minor version in a text, if it is a known one.
+// minorOf returns the known minor version that a text names.
 func minorOf(text string) (string, error) {
 	found := versionText.FindStringSubmatch(text)
 	if found == nil {
@@ -40,7 +41,7 @@ func minorOf(text string) (string, error) {
 			"a version is like 1.37 or v1.37.2")
 	}
 	if !slices.Contains(builtin.Minors(), found[1]) {
-		return "", withHint(&usageError{fmt.Errorf("Kubernetes %s is not known", found[1])},
+		return "", withHint(&usageError{fmt.Errorf("unknown version %s of Kubernetes", found[1])},
 			"celgate knows Kubernetes %s", strings.Join(builtin.Minors(), ", "))
 	}
 	return found[1], nil
@@ -51,7 +52,7 @@ func minorFlag(f *pflag.FlagSet, to *string, usage string) {
 	f.Var((*minor)(to), "kube-version", "`MINOR` "+usage)
 }
 
-// flags adds the flags that say how requests are made of manifests.
+// flags adds the flags about requests for manifests.
 func (a *asked) flags(f *pflag.FlagSet, oldFile *string) {
 	f.StringVarP(&a.namespace, "namespace", "n", "",
 		"`NAME` the namespace of manifests without one (default \"default\", or the context's with a live cluster)")
@@ -63,14 +64,14 @@ func (a *asked) flags(f *pflag.FlagSet, oldFile *string) {
 	f.BoolVar(&a.dryRun, "dry-run", false, "make dry-run requests")
 }
 
-// identityFlags adds the flags that say who makes requests; unnamed says who does without them.
+// identityFlags adds the flags about the user of requests; unnamed documents the default.
 func (a *asked) identityFlags(f *pflag.FlagSet, unnamed string) {
 	a.userFlags(f, unnamed)
 	f.StringVar(&a.pod, "as-pod", "", "`NAMESPACE/NAME` the Pod that makes the requests with the token of\n"+
 		"its service account; it must exist in the cluster state")
 }
 
-// userFlags are those that name a user.
+// userFlags adds the flags that name a user.
 func (a *asked) userFlags(f *pflag.FlagSet, unnamed string) {
 	f.StringVar(&a.user, "as", "", "`USER` the user who makes the requests "+unnamed)
 	f.StringArrayVar(&a.groups, "as-group", nil, "`GROUP` a group of that user; may be repeated")
@@ -82,7 +83,7 @@ func (a *asked) userFlags(f *pflag.FlagSet, unnamed string) {
 // knowsUser reports whether the user of the requests is known.
 func (a *asked) knowsUser() bool { return a.user != "" || a.pod != "" }
 
-// check refuses what cannot be meant.
+// check refuses invalid flags.
 func (a *asked) check() error {
 	a.operation = strings.ToUpper(a.operation)
 	if op := a.operation; op != "" && !slices.Contains(operations, op) {
@@ -91,9 +92,9 @@ func (a *asked) check() error {
 	if a.pod != "" {
 		switch {
 		case a.user != "":
-			return &usageError{errors.New("--as-pod and --as do not go together")}
+			return &usageError{errors.New("--as-pod and --as cannot be combined")}
 		case len(a.groups) > 0:
-			return &usageError{errors.New("--as-pod and --as-group do not go together")}
+			return &usageError{errors.New("--as-pod and --as-group cannot be combined")}
 		}
 		return nil
 	}
@@ -113,13 +114,13 @@ func (a *asked) check() error {
 var operations = []string{"CREATE", "UPDATE", "DELETE", "CONNECT"}
 
 // extra is the value of --as-extra.
-type extra map[string][]string
+type extra map[string]authenticationv1.ExtraValue
 
 // Set adds a value of a key. Keys are in lower case, as the API server makes them.
 func (e *extra) Set(text string) error {
 	key, value, ok := strings.Cut(text, "=")
 	if !ok || key == "" {
-		return errors.New("it is like scopes=view")
+		return errors.New("write KEY=VALUE, for example scopes=view")
 	}
 	if *e == nil {
 		*e = extra{}
@@ -131,15 +132,15 @@ func (e *extra) Set(text string) error {
 
 func (e *extra) String() string { return "" }
 
-// Type is what pflag calls the value.
+// Type implements pflag.Value.
 func (e *extra) Type() string { return "extra" }
 
-// completeWith makes shells complete a flag with fixed values. The only error is a flag that does not exist.
+// completeWith makes shells complete a flag with fixed values. It ignores a missing flag.
 func completeWith(cmd *cobra.Command, flag string, values ...string) {
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// completeShared makes shells complete the flags that commands share, wherever they are.
+// completeShared makes shells complete the flags that several commands have.
 func completeShared(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		completeShared(sub)
@@ -160,7 +161,7 @@ func completeShared(cmd *cobra.Command) {
 	}
 }
 
-// flagError finds the flag that an unknown one may be meant to be, and takes off what pflag puts around an error with a
+// flagError adds a hint about the flag that was probably meant, and removes the text that pflag adds to an error with a
 // hint.
 func flagError(cmd *cobra.Command, err error) error {
 	if hinted := (*hintedError)(nil); errors.As(err, &hinted) {
@@ -181,12 +182,12 @@ func flagError(cmd *cobra.Command, err error) error {
 		return withHint(&usageError{err}, "did you mean --%s?", near)
 	}
 	if name == "service" || name == "service-port" {
-		return withHint(&usageError{err}, "in a cluster run celgate-webhook, which knows it")
+		return withHint(&usageError{err}, "in a cluster, run celgate-webhook, which has it")
 	}
 	return &usageError{err}
 }
 
-// connect connects to the cluster that flags name. Of a context that does not exist it says which ones do.
+// connect connects to the cluster that flags name. The error for an unknown context lists the known ones.
 func connect(kubeconfig, context string) (*kube.Client, error) {
 	client, err := kube.Connect(kubeconfig, context)
 	if err == nil || context == "" {

@@ -54,7 +54,7 @@ prints the files that would change, and the exit status is 1 if there are any.`,
 func (m *formatting) run(args []string) error {
 	switch {
 	case !m.canonical:
-		return withHint(&usageError{errors.New("nothing to do")}, "say --canonical")
+		return withHint(&usageError{errors.New("nothing to do")}, "set --canonical")
 	case len(args) == 0:
 		return &usageError{errors.New("no files given")}
 	}
@@ -64,11 +64,11 @@ func (m *formatting) run(args []string) error {
 	}
 	if slices.Contains(args, "-") {
 		if len(args) > 1 {
-			return &usageError{errors.New("- goes alone: its result goes to standard output")}
+			return &usageError{errors.New("- cannot be combined with other files: its result goes to standard output")}
 		}
 		return m.stream(types)
 	}
-	// Nothing is written before everything is read, so that a mistake in one file leaves the others as they are.
+	// Nothing is written before everything is read: a mistake in one file leaves the others unchanged.
 	files := map[string]*fileEdits{}
 	for _, path := range args {
 		more, err := m.files(path, types)
@@ -78,7 +78,7 @@ func (m *formatting) run(args []string) error {
 		maps.Copy(files, more)
 	}
 	if m.status == exitFailed && !m.list {
-		return errors.New("nothing is written: not every file can be read")
+		return errors.New("nothing is written, because some files cannot be read")
 	}
 	for _, file := range sortedFiles(files) {
 		if m.list {
@@ -93,7 +93,7 @@ func (m *formatting) run(args []string) error {
 	return nil
 }
 
-// files finds what is to change below a path.
+// files returns the edits of the files below a path.
 func (m *formatting) files(path string, types *schema.Registry) (map[string]*fileEdits, error) {
 	docs, problems := (&manifest.Loader{}).Load(path)
 	for _, p := range problems {
@@ -178,7 +178,7 @@ func canonical(docs []*manifest.Document, types *schema.Registry) (map[string]*f
 	return files, nil
 }
 
-// asReleased returns the object of a released kind whose defaults are those of a policy or binding.
+// asReleased returns an object of a native kind that has the same defaults as a policy or binding.
 func asReleased(object map[string]any) map[string]any {
 	native := policy.Native(object)
 	if native["apiVersion"] != policy.Dialect {
@@ -194,7 +194,7 @@ func asReleased(object map[string]any) map[string]any {
 	return native
 }
 
-// complete adds to what an author wrote the members that the server adds.
+// complete copies the members that the server adds into the author's object.
 func complete(written, stored any) {
 	switch w := written.(type) {
 	case map[string]any:

@@ -26,7 +26,7 @@ import (
 )
 
 // A function is a run as a KRM function (the function specification of kustomize and kpt): a ResourceList on standard
-// input becomes a ResourceList on standard output, its items mutated, its results what there is to say.
+// input becomes a ResourceList on standard output, with mutated items and results.
 type function struct {
 	*apply
 	source  *manifest.Source
@@ -35,18 +35,17 @@ type function struct {
 	only    bool // spec.validateOnly: items stay as they are
 }
 
-// A result is one of a ResourceList.
+// A result is one result of a ResourceList.
 type result struct {
 	severity string // error, warning or info
 	message  string
 	object   map[string]any // nil: none
 	field    string
-	change   bool // it says what was changed
-	heard    bool // it is on standard error already
+	change   bool // it describes a change
+	heard    bool // it was printed on standard error
 }
 
-// resourceList returns the text of standard input if it is a ResourceList. Otherwise what was read of it is still
-// there.
+// resourceList returns the text of standard input if it is a ResourceList. Otherwise the text can be read again.
 func (c *console) resourceList() (string, bool, error) {
 	const enough = 4 << 10
 	in := bufio.NewReaderSize(c.stdin, enough)
@@ -68,7 +67,7 @@ func (c *console) resourceList() (string, bool, error) {
 
 const functionGroup = "config.kubernetes.io"
 
-// decodeTree decodes one document as package manifest does.
+// decodeTree decodes one document by the rules of package manifest.
 func decodeTree(text []byte) (map[string]any, error) {
 	asJSON, err := yaml.YAMLToJSON(text)
 	if err != nil {
@@ -78,7 +77,7 @@ func decodeTree(text []byte) (map[string]any, error) {
 	return tree, kjson.UnmarshalCaseSensitivePreserveInts(asJSON, &tree)
 }
 
-// hasPipedInput reports that standard input is given: no terminal and not closed.
+// hasPipedInput reports whether standard input is neither a terminal nor closed.
 func (c *console) hasPipedInput() bool {
 	f, ok := c.stdin.(*os.File)
 	if !ok {
@@ -88,7 +87,7 @@ func (c *console) hasPipedInput() bool {
 	return err == nil && st.Mode()&os.ModeCharDevice == 0
 }
 
-// functionInput returns a ResourceList that comes in without being asked for. It does not wait long for one.
+// functionInput returns a ResourceList from standard input for a command without arguments. It waits only briefly.
 func (c *console) functionInput() (string, bool) {
 	if !c.hasPipedInput() {
 		return "", false
@@ -108,7 +107,7 @@ func (c *console) functionInput() (string, bool) {
 	}
 }
 
-// runFunction answers a ResourceList. The exit status is 1 whenever a result is an error, as the specification has it.
+// runFunction answers a ResourceList. As the specification requires, the exit status is 1 if a result is an error.
 func (a *apply) runFunction(ctx context.Context, text string) error {
 	list, err := decodeTree([]byte(text))
 	if err != nil {
@@ -136,7 +135,7 @@ func (a *apply) runFunction(ctx context.Context, text string) error {
 	}
 	if a.status != exitClean {
 		a.status, edits = exitDenied, nil
-		f.results = slices.DeleteFunc(f.results, func(r result) bool { return r.change }) // the items stay as they were
+		f.results = slices.DeleteFunc(f.results, func(r result) bool { return r.change }) // the items do not change
 	}
 	f.shout()
 	if f.only {
@@ -151,7 +150,7 @@ func (a *apply) runFunction(ctx context.Context, text string) error {
 	return err
 }
 
-// shout says errors on standard error too: kustomize shows nothing of the results of a function that fails.
+// shout prints errors on standard error, too: kustomize does not show the results of a function that fails.
 func (f *function) shout() {
 	for _, r := range f.results {
 		if r.severity != "error" || r.heard {
@@ -176,10 +175,10 @@ func (f *function) decide(ctx context.Context) ([]rewrite.Edit, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := w.assume(w.missingNamespaces(batch, &f.asked)); err != nil {
+	if err := w.surround(batch, &f.asked); err != nil {
 		return nil, err
 	}
-	engine, err := celgate.New(&w.set, w.options())
+	engine, err := celgate.New(&w.set, w.wholeOptions(f.plugins))
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +205,7 @@ func (f *function) decide(ctx context.Context) ([]rewrite.Edit, error) {
 	return edits, ctx.Err()
 }
 
-// items returns the items of the list that are for a cluster.
+// items returns the items of the list that belong in a cluster.
 func (f *function) items() []*manifest.Document {
 	var docs []*manifest.Document
 	items, _ := f.list["items"].([]any)
@@ -221,9 +220,9 @@ func (f *function) items() []*manifest.Document {
 	return docs
 }
 
-// sources returns what the flags name, and what the functionConfig holds: it is a policy, a List of policies and
-// bindings, a ConfigMap whose data are files of them, or has them in spec.policies and the cluster state in
-// spec.clusterState. With spec.validateOnly the items stay as they are.
+// sources returns the files named by flags, and the content of the functionConfig: a policy, a List of policies and
+// bindings, a ConfigMap whose data are such files, or an object with policies in spec.policies and the cluster state in
+// spec.clusterState. With spec.validateOnly the items do not change.
 func (f *function) sources() (sources, error) {
 	from := sources{policies: f.policies, state: f.state, version: f.kubeVersion}
 	config, _ := f.list["functionConfig"].(map[string]any)
@@ -277,8 +276,7 @@ func (f *function) sources() (sources, error) {
 	return from, err
 }
 
-// bindingFor binds a policy that is the whole functionConfig, where a binding has no place: to everything, and to
-// deny.
+// bindingFor binds a policy that is itself the functionConfig: everywhere, with the action Deny.
 func (f *function) bindingFor(config map[string]any) []*manifest.Document {
 	spec, _ := config["spec"].(map[string]any)
 	kind, _ := config["kind"].(string)
@@ -311,7 +309,7 @@ func (f *function) reject(r report.Rejection) {
 
 var severities = map[policy.Action]string{policy.Deny: "error", policy.Warn: "warning", policy.Audit: "info"}
 
-// report makes results of an answer.
+// report adds the results of an answer.
 func (f *function) report(it answer, w *world, notes map[string]bool) {
 	say := func(severity, message, field string) {
 		f.results = append(f.results, result{severity: severity, message: message, object: it.doc.Object, field: field})
@@ -334,7 +332,7 @@ func (f *function) report(it answer, w *world, notes map[string]bool) {
 	denials := 0
 	for _, v := range d.Violations {
 		severity := "error"
-		for _, action := range []policy.Action{policy.Audit, policy.Warn, policy.Deny} { // the strongest counts
+		for _, action := range []policy.Action{policy.Audit, policy.Warn, policy.Deny} { // the strongest action counts
 			if slices.Contains(v.Actions, action) {
 				severity = severities[action]
 			}
@@ -348,22 +346,22 @@ func (f *function) report(it answer, w *world, notes map[string]bool) {
 		say("error", d.Status.Message, "")
 	}
 	for _, warning := range d.Warnings {
-		if warning.Violation == nil { // else the violation is told
+		if warning.Violation == nil { // a violation has its own result
 			say("warning", warning.Text, "")
 		}
 	}
 	for _, n := range d.Notes {
-		if n.Topic == report.ObjectNotValidated {
-			continue
-		}
 		if !notes[n.Message] {
 			notes[n.Message] = true
 			say("info", n.Message, "")
 		}
 	}
+	if text := report.UncheckedText(d); text != "" {
+		say("info", text, "")
+	}
 }
 
-// tree returns a result as JSON.
+// tree returns a result as a JSON tree.
 func (r result) tree() map[string]any {
 	out := map[string]any{"message": r.message, "severity": r.severity}
 	if r.field != "" {
@@ -393,8 +391,8 @@ func (r result) tree() map[string]any {
 	return out
 }
 
-// output returns the list with its items as they are now and the results. The text of the items stays where it can, so
-// that the caller finds its comments again.
+// output returns the list with the mutated items and the results. It keeps the text of the items where possible, so
+// that their comments stay.
 func (f *function) output(edits []rewrite.Edit) (string, error) {
 	var results []any
 	for _, r := range f.results {
@@ -429,7 +427,7 @@ func (f *function) output(edits []rewrite.Edit) (string, error) {
 	return rewrite.YAML(want, nil), nil
 }
 
-// functionRequest returns the ResourceList on standard input if that is the only input, or if nothing is named at all.
+// functionRequest returns the ResourceList on standard input if it is the only input, or if there are no arguments.
 func (c *console) functionRequest(args []string) (text string, ok bool, err error) {
 	switch {
 	case len(args) == 0:

@@ -30,7 +30,7 @@ func group(cmd *cobra.Command, title string, add func(*pflag.FlagSet)) {
 // helpWidth is the number of columns that help takes at most.
 const helpWidth = 80
 
-// newHelp is celgate help COMMAND, which is celgate COMMAND --help.
+// newHelp makes celgate help COMMAND, which equals celgate COMMAND --help.
 func newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
@@ -67,7 +67,7 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	return err
 }
 
-// writeHelp writes what a command does, examples, and its flags by section.
+// writeHelp writes the description of a command, examples, and its flags by section.
 func writeHelp(w io.Writer, cmd *cobra.Command) error {
 	var b strings.Builder
 	text := cmd.Long
@@ -75,13 +75,13 @@ func writeHelp(w io.Writer, cmd *cobra.Command) error {
 		text = cmd.Short
 	}
 	for para := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
-		if !strings.HasPrefix(para, " ") { // else it is as it should be
+		if !strings.HasPrefix(para, " ") { // otherwise it is preformatted
 			para = strings.Join(report.Wrap(strings.ReplaceAll(para, "\n", " "), helpWidth), "\n")
 		}
 		b.WriteString(para + "\n\n")
 	}
 	use := cmd.UseLine()
-	if cmd.HasAvailableSubCommands() && !strings.Contains(cmd.Use, " ") { // it does nothing itself
+	if cmd.HasAvailableSubCommands() && !strings.Contains(cmd.Use, " ") { // the command itself does nothing
 		use = cmd.CommandPath() + " COMMAND [flags]"
 	}
 	b.WriteString("Usage:\n" + wrap("  ", "      ", use))
@@ -127,7 +127,7 @@ func writeHelp(w io.Writer, cmd *cobra.Command) error {
 	return err
 }
 
-// wrap writes text behind a lead; further lines have another one.
+// wrap wraps text behind a lead; the lines after the first begin with further.
 func wrap(lead, further, text string) string {
 	var b strings.Builder
 	for _, line := range report.Wrap(text, helpWidth-len(further)) {
@@ -152,7 +152,7 @@ func wrappedExample(line string) string {
 	return line[:at] + " \\\n" + wrappedExample("     "+line[at:])
 }
 
-// writeFlag writes one flag. Its usage is what it does, after the name of its value in backquotes if it has one.
+// writeFlag writes one flag. Its usage has the name of its value in backquotes if it has one.
 func writeFlag(b *strings.Builder, f *pflag.Flag) {
 	const column = 34
 	left := "      --" + f.Name

@@ -79,12 +79,12 @@ func (n *initing) init(ctx context.Context, args []string) error {
 	}
 	for _, p := range w.set.Policies {
 		if !slices.ContainsFunc(examples, func(e check.Example) bool { return e.Policy == p }) {
-			n.say(fmt.Sprintf("%s %s: celgate could not make an object that it matches", p.Kind, p.Name),
-				"it needs a binding and known kinds: give CustomResourceDefinitions with -c")
+			n.say(fmt.Sprintf("%s %s: celgate could not generate an object that it matches", p.Kind, p.Name),
+				"it needs a binding and known kinds: add CustomResourceDefinitions with -c")
 		}
 	}
 	if len(examples) == 0 {
-		return errors.New("no cases were made")
+		return errors.New("cases could not be generated")
 	}
 	text := n.suite(args, file, w.types, examples, objects)
 	if file == "-" {
@@ -98,7 +98,7 @@ func (n *initing) init(ctx context.Context, args []string) error {
 	return n.try(ctx, file)
 }
 
-// try runs the suite: what is not as it was made would mislead.
+// try runs the suite: generated expectations that do not hold would mislead.
 func (n *initing) try(ctx context.Context, file string) error {
 	suites, problems := suite.Load(file)
 	for _, p := range problems {
@@ -146,7 +146,7 @@ func (n *initing) suite(policies []string, file string, types *schema.Registry, 
 	return b.String()
 }
 
-// caseText is one case: its name says what happens.
+// caseText returns one case, named by its result.
 func caseText(types *schema.Registry, e check.Example) string {
 	name, expect := e.Policy.Name+": passes", "expect: allowed\n"
 	if e.Decision.Mutated {
@@ -196,7 +196,7 @@ func actionOf(v celgate.Violation) policy.Action {
 	return policy.Deny
 }
 
-// listItem makes lines an item of a list.
+// listItem indents lines as an item of a list.
 func listItem(text string) string {
 	var b strings.Builder
 	lead := "- "
@@ -207,7 +207,7 @@ func listItem(text string) string {
 	return b.String()
 }
 
-// yamlText is a text as YAML writes it.
+// yamlText quotes a text for YAML.
 func yamlText(s string) string {
 	if strings.ContainsAny(s, "\n\r") {
 		return strconv.Quote(s)

@@ -69,7 +69,7 @@ those of celgate audit; they become flags of its Pods.`,
 	return cmd
 }
 
-// asks are the flags of the audit that say what is asked.
+// asks returns the flags of the audit that select the questions.
 func (i *installing) asks() []string {
 	var flags []string
 	if i.deletions {
@@ -118,7 +118,7 @@ func (i *installing) run(ctx context.Context, out io.Writer) error {
 	}
 	if i.job.Image == "" {
 		i.say(
-			"the manifests name the image \"celgate\", which is in no registry",
+			"the manifests name the image \"celgate\", which is not in a registry",
 			"name an image that your cluster can pull with --image, best by digest (registry.example.com/celgate@sha256:…); make image builds one")
 		i.job.Image = "celgate"
 	}
@@ -136,7 +136,7 @@ func (i *installing) run(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-// checkInstall refuses a command line that cannot be meant.
+// checkInstall refuses invalid combinations of flags.
 func (i *installing) checkInstall() error {
 	_, known := reportKinds[i.job.Reports]
 	if i.every > 0 {
@@ -151,23 +151,23 @@ func (i *installing) checkInstall() error {
 		i.every != 0 || len(i.job.Asks) > 0):
 		return &usageError{errors.New("flags for policies, shards, reports and requests need --audit")}
 	case i.job.Reports != "" && !known:
-		return &usageError{fmt.Errorf("--write-reports takes openreports or policyreport, not %q", i.job.Reports)}
+		return &usageError{fmt.Errorf("--write-reports accepts openreports or policyreport, not %q", i.job.Reports)}
 	case i.every < 0 || i.every > 0 && i.job.Shards != 1:
-		return &usageError{errors.New("--every is a duration such as 1h, and does not go with --shards")}
+		return &usageError{errors.New("--every is a duration such as 1h, and cannot be combined with --shards")}
 	case i.job.Shards < 1:
 		return &usageError{fmt.Errorf("--shards is a number of Pods, not %d", i.job.Shards)}
 	}
 	return nil
 }
 
-// match finds what the audit may do: exactly what the policies can match and what they look at.
+// match computes the permissions of the audit: exactly the objects that the policies can match or read.
 func (i *installing) match(ctx context.Context) error {
 	loader := &manifest.Loader{Stdin: i.stdin}
 	from, err := i.sources(ctx)
 	if err != nil {
 		return err
 	}
-	from.policies = nil // which are printed, too
+	from.policies = nil // the manifests contain them
 	from.inline, from.inlined = i.read(loader, i.policies), len(i.policies) > 0
 	bundle := manifest.NewBundle(from.inline...)
 	if from.inlined && len(bundle.Set.Policies)+len(bundle.Problems) == 0 {
@@ -182,7 +182,7 @@ func (i *installing) match(ctx context.Context) error {
 		return err
 	}
 	if i.status != exitClean {
-		return errors.New("not all policies can be audited") // what is wrong with them was said
+		return errors.New("not all policies can be audited") // the reasons were printed
 	}
 	rights := grants{}
 	for _, versions := range (&stocktaking{audit: &i.audit}).kinds(of) {
@@ -206,7 +206,7 @@ func (i *installing) match(ctx context.Context) error {
 		}
 		resource := w.types.ResourceFor(gv.WithKind(p.ParamKind.Kind))
 		if resource == nil {
-			return withHint(fmt.Errorf("nothing is known about the kind %s %s of the params of policy %s",
+			return withHint(fmt.Errorf("unknown kind %s %s of the params of policy %s",
 				p.ParamKind.APIVersion, p.ParamKind.Kind, p.Name), "name a live cluster, or its definition with -p")
 		}
 		rights.allow(resource.GroupResource(), "get", "list")
@@ -232,14 +232,14 @@ func (i *installing) match(ctx context.Context) error {
 		}
 		i.job.Policies += rewrite.YAML(d.Object, w.types.Type(tree.Object(d.Object).Kind()))
 	}
-	const most = 1 << 20 // what a ConfigMap holds
+	const most = 1 << 20 // the limit of a ConfigMap
 	if len(i.job.Policies) >= most {
-		return fmt.Errorf("the policies take %d bytes, and a ConfigMap %d", len(i.job.Policies), most)
+		return fmt.Errorf("the policies have %d bytes, but a ConfigMap holds at most %d", len(i.job.Policies), most)
 	}
 	return nil
 }
 
-// matchUser lets the audit find out about the user that it asks for.
+// matchUser adds the permission to read what identifies the user of requests.
 func (i *installing) matchUser(of *auditor, rights grants) error {
 	if !i.asked.knowsUser() {
 		return nil
@@ -254,8 +254,8 @@ func (i *installing) matchUser(of *auditor, rights grants) error {
 	return err
 }
 
-// matchUnknown lets resources be listed that policies name, and that neither a live cluster nor a definition tells
-// about.
+// matchUnknown adds the permission to list resources that policies name, and that neither a live cluster nor a
+// definition describes.
 func (i *installing) matchUnknown(of *auditor, rights grants) error {
 	known := map[apischema.GroupResource]bool{}
 	kinds := map[string]bool{}
@@ -266,12 +266,12 @@ func (i *installing) matchUnknown(of *auditor, rights grants) error {
 	}
 	for _, named := range slices.Sorted(maps.Keys(i.workloads.PodsOf)) {
 		if !kinds[named] && requests.MayMatchChildren(of.world.types, of.engine) {
-			return withHint(fmt.Errorf("nothing is known about the kind %s of --pods-of", named),
+			return withHint(fmt.Errorf("unknown kind %s of --pods-of", named),
 				"name a live cluster, or its definition with -p")
 		}
 	}
 	if i.live != (live{}) {
-		return nil // what does not exist there cannot be listed
+		return nil // a resource that does not exist there cannot be listed
 	}
 	all := false
 	for _, p := range of.force.Policies {
@@ -303,7 +303,7 @@ func (i *installing) matchUnknown(of *auditor, rights grants) error {
 
 var namespaceResource = apischema.GroupResource{Resource: "namespaces"}
 
-// grants are what somebody may do with resources.
+// grants are verbs by resource.
 type grants map[apischema.GroupResource][]string
 
 func (g grants) allow(resource apischema.GroupResource, verbs ...string) {
@@ -312,7 +312,7 @@ func (g grants) allow(resource apischema.GroupResource, verbs ...string) {
 	g[resource] = slices.Compact(all)
 }
 
-// rules are the grants, with resources of a group that may be used alike in one.
+// rules returns the grants as rules; resources of a group with the same verbs share a rule.
 func (g grants) rules() []rbacv1.PolicyRule {
 	var all []rbacv1.PolicyRule
 	resources := slices.SortedFunc(maps.Keys(g), func(x, y apischema.GroupResource) int {
@@ -353,8 +353,8 @@ and their kinds stay; a comment shows how to delete them.`,
 	return cmd
 }
 
-// The replicas must not write the configurations again, and must answer as long as these exist: they lose the right
-// first.
+// The replicas lose their permissions first: they must not write the configurations again, and must answer as long as
+// the configurations exist.
 const uninstall = `kubectl delete clusterrolebinding celgate
 kubectl delete mutatingwebhookconfigurations,validatingwebhookconfigurations celgate --ignore-not-found
 kubectl delete namespace celgate-system

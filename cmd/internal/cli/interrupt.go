@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// patience is how long what runs has to end in order after the first signal.
+// patience is the time for an orderly end after the first signal.
 const patience = 700 * time.Millisecond
 
-// interruptible ends the context with the first SIGINT or SIGTERM. What has not ended soon after, as an evaluation that
-// looks at no context, ends with the program, and so does everything with a second signal. The function it returns says
-// that all has ended in order: from then on the program's own exit code counts.
+// interruptible returns a context that ends with the first SIGINT or SIGTERM. After a short time, or with a second
+// signal, the program ends at once, whatever still runs, such as an evaluation that does not watch its context. The
+// returned function marks an orderly end: from then on the program's own exit code counts.
 func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 2)

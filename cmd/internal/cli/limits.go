@@ -19,16 +19,16 @@ func (c *console) limitFlag(f *pflag.FlagSet) {
 	c.inputFlag(f)
 }
 
-// inputFlag adds the flag that bounds what is read in all.
+// inputFlag adds the flag that bounds the input.
 func (c *console) inputFlag(f *pflag.FlagSet) {
 	f.Var((*memory)(&c.maxInput), "max-input",
 		"`BYTES` how much to read of all files and standard input\n(default 256Mi)")
 }
 
-// memory is an amount of bytes as a flag.
+// memory is the flag of an amount of bytes.
 type memory int64
 
-var errNoMemory = errors.New("it is an amount of memory such as 256Mi")
+var errNoMemory = errors.New("must be an amount of memory such as 256Mi")
 
 // Set parses bytes as Kubernetes writes them.
 func (m *memory) Set(text string) error {
@@ -51,17 +51,17 @@ func (m *memory) String() string {
 	return resource.NewQuantity(int64(*m), resource.BinarySI).String()
 }
 
-// Type is a placeholder, which the help replaces.
+// Type returns a placeholder that the help replaces.
 func (m *memory) Type() string { return "bytes" }
 
-// sizes are limits of policies as a flag.
+// sizes is the flag of limits of policies.
 type sizes struct {
 	of   *policy.Limits
-	cost *int64 // of a request; nil: it is none of the flag
+	cost *int64 // of a request; nil: the flag does not have it
 	text []string
 }
 
-// Set parses some limits: NAME=NUMBER,...
+// Set parses one or more limits: NAME=NUMBER,...
 func (s *sizes) Set(text string) error {
 	for each := range strings.SplitSeq(text, ",") {
 		name, number, _ := strings.Cut(strings.TrimSpace(each), "=")
@@ -79,7 +79,7 @@ func (s *sizes) Set(text string) error {
 		case name == "cost-per-request" && s.cost != nil:
 			*s.cost = n
 		default:
-			return fmt.Errorf("there is no limit %q: it is %s", name, strings.Join(s.names(), ", "))
+			return fmt.Errorf("unknown limit %q: the limits are %s", name, strings.Join(s.names(), ", "))
 		}
 		s.text = append(s.text, name+"="+number)
 	}
@@ -96,5 +96,5 @@ func (s *sizes) names() []string {
 
 func (s *sizes) String() string { return strings.Join(s.text, ",") }
 
-// Type is a placeholder, which the help replaces.
+// Type returns a placeholder that the help replaces.
 func (s *sizes) Type() string { return "limits" }

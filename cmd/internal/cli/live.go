@@ -18,6 +18,7 @@ import (
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/state"
 	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -25,10 +26,10 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// A live names a live cluster; no member: none.
+// A live names a live cluster; zero: none.
 type live struct {
 	kubeconfig, context string
-	inCluster           bool // the one of the Pod
+	inCluster           bool // the cluster of the Pod
 }
 
 func (l *live) flags(f *pflag.FlagSet) {
@@ -37,13 +38,13 @@ func (l *live) flags(f *pflag.FlagSet) {
 	f.StringVar(&l.context, "context", "", "`NAME` a context of the kubeconfig, or of kubectl's own")
 }
 
-// files are the sources without a live cluster.
+// files returns the sources without a live cluster.
 func (a *apply) files() sources {
 	return sources{policies: a.policies, state: a.state, version: a.kubeVersion, plain: a.unknownKinds == "plain",
 		workloads: &a.workloads.Workloads}
 }
 
-// sources are what the flags name. A live cluster also says who makes requests, and in which namespace.
+// sources returns the sources that the flags name. A live cluster also provides the default user and namespace.
 func (a *apply) sources(ctx context.Context) (sources, error) {
 	from := a.files()
 	if a.live == (live{}) {
@@ -56,7 +57,7 @@ func (a *apply) sources(ctx context.Context) (sources, error) {
 	return a.snap(ctx, client)
 }
 
-// snap makes a live cluster part of the sources.
+// snap adds a live cluster to the sources.
 func (a *apply) snap(ctx context.Context, client *kube.Client) (sources, error) {
 	from := a.files()
 	var err error
@@ -77,36 +78,29 @@ func (a *apply) snap(ctx context.Context, client *kube.Client) (sources, error) 
 	}
 	self, err := from.live.User(ctx)
 	if self != nil {
-		a.asked.self = &celgate.UserInfo{Username: self.Username, UID: self.UID, Groups: self.Groups}
-		for key, values := range self.Extra {
-			if a.asked.self.Extra == nil {
-				a.asked.self.Extra = map[string][]string{}
-			}
-			a.asked.self.Extra[key] = values
-		}
+		a.asked.self = self
 	}
 	return from, err
 }
 
-// addKinds takes over the kinds of the live cluster.
+// addKinds replaces the kinds by those of the live cluster.
 func (w *world) addKinds(c *console) error {
 	types, err := w.live.Types()
 	if err != nil {
-		c.say("some kinds of the cluster are not known: "+err.Error(), "")
+		c.say("some kinds of the cluster are unknown: "+err.Error(), "")
 	}
 	w.types = types
 	return nil
 }
 
-// livePolicies are those in force in the live cluster.
+// livePolicies returns the policies and bindings in force in the live cluster.
 func (w *world) livePolicies(ctx context.Context) ([]*manifest.Document, error) {
 	objects, err := w.live.Policies(ctx)
 	return manifest.DocumentsOf(objects), err
 }
 
-// begin returns the cluster that given objects are put in. Behind them may be a live one, which then has all that
-// exists. Its roles and bindings are read when there are others among the given objects, because one may need the
-// other.
+// begin returns a cluster for given objects; behind it may be a live one, which has all other objects. The live roles
+// and bindings are read if the given objects have some, too, because a binding may refer to a role of the other side.
 func (w *world) begin(ctx context.Context, given ...[]*manifest.Document) (*state.Cluster, error) {
 	if w.live == nil {
 		return state.New(w.types)
@@ -127,9 +121,20 @@ func (w *world) begin(ctx context.Context, given ...[]*manifest.Document) (*stat
 	return cluster.With(objects...)
 }
 
-// options are those of an engine for the world.
+// options returns the options of an engine for the world.
 func (w *world) options() celgate.Options {
 	return celgate.Options{KubeVersion: w.version, Types: w.types, Cluster: w.exist(w.cluster), Limits: w.limits}
+}
+
+// wholeOptions returns the options of an engine that simulates the whole answer of a server, with the chosen admission
+// plugins.
+func (w *world) wholeOptions(plugins []string) celgate.Options {
+	o := w.options()
+	o.Server = &celgate.Server{Complete: w.live != nil, Plugins: plugins}
+	if w.live != nil {
+		o.Server.Cluster = &controlled{overlay{w.cluster, w.live.Reader()}}
+	}
+	return o
 }
 
 // exist returns the given objects with the live cluster behind them.
@@ -143,7 +148,7 @@ func (w *world) exist(given *state.Cluster) celgate.Cluster {
 	return overlay{given, w.live}
 }
 
-// everywhere is a cluster in which every namespace exists. It takes note of those that are not given.
+// everywhere is a cluster in which every namespace exists. It records the ones that are not given.
 type everywhere struct {
 	celgate.Cluster
 	imagined *sync.Map
@@ -164,7 +169,7 @@ func (e everywhere) Get(ctx context.Context, kind schema.GroupVersionKind, names
 	}, nil
 }
 
-// unreadError joins what could not be read of the live cluster.
+// unreadError joins the read errors of the live cluster.
 func (w *world) unreadError() error {
 	if w.live == nil {
 		return nil
@@ -172,10 +177,10 @@ func (w *world) unreadError() error {
 	return w.live.Err()
 }
 
-// An overlay is a live cluster in which the given objects exist, too.
+// An overlay is a live cluster with given objects added or replaced.
 type overlay struct {
 	given *state.Cluster
-	live  *kube.Snapshot
+	live  celgate.Cluster
 }
 
 // Get returns the given object, or that of the cluster.
@@ -187,7 +192,7 @@ func (o overlay) Get(ctx context.Context, kind schema.GroupVersionKind, namespac
 	return o.live.Get(ctx, kind, namespace, name)
 }
 
-// List returns the given objects, and those of the cluster that are not given.
+// List returns the given objects, and those of the cluster that they do not replace.
 func (o overlay) List(ctx context.Context, kind schema.GroupVersionKind, namespace string) ([]map[string]any, error) {
 	given, err := o.given.List(ctx, kind, namespace)
 	if err != nil {
@@ -217,8 +222,28 @@ func (o overlay) List(ctx context.Context, kind schema.GroupVersionKind, namespa
 	return merged, nil
 }
 
-// Authorizer asks the cluster, and where that does not allow something the given roles and bindings. What those would
-// take away is still allowed.
+// A controlled cluster is an overlay in whose given namespaces a controller creates the ServiceAccount default.
+type controlled struct{ overlay }
+
+// Get returns the object, or the ServiceAccount default of a namespace that the live cluster does not have yet.
+func (c *controlled) Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (map[string]any,
+	error) {
+	object, err := c.overlay.Get(ctx, kind, namespace, name)
+	if object != nil || err != nil || kind != corev1.SchemeGroupVersion.WithKind("ServiceAccount") || name != "default" {
+		return object, err
+	}
+	if given, err := c.given.Get(ctx, namespaceKind, "", namespace); given == nil || err != nil {
+		return nil, err
+	}
+	if stored, err := c.live.Get(ctx, namespaceKind, "", namespace); stored != nil || err != nil {
+		return nil, err
+	}
+	return map[string]any{"apiVersion": kind.Version, "kind": kind.Kind,
+		"metadata": map[string]any{"name": name, "namespace": namespace}}, nil
+}
+
+// Authorizer asks the cluster, and if that does not allow the request, the given roles and bindings. A given object
+// cannot take away a live permission.
 func (o overlay) Authorizer() authorizer.Authorizer {
 	live, given := o.live.Authorizer(), o.given.Authorizer()
 	return authorizer.AuthorizerFunc(
@@ -234,8 +259,7 @@ func (o overlay) Authorizer() authorizer.Authorizer {
 	)
 }
 
-// params returns the objects of a live cluster that the bindings of a set name or select, in the order of their kinds
-// and names.
+// params returns the objects of a live cluster that the bindings of a set name or select, ordered by kind and name.
 func (w *world) params(ctx context.Context, set *policy.Set) ([]map[string]any, error) {
 	found := map[string]map[string]any{}
 	for _, b := range set.Bindings {

@@ -14,8 +14,10 @@ import (
 	"github.com/celgate/celgate/cmd/internal/kube"
 	"github.com/celgate/celgate/cmd/internal/report"
 	"github.com/celgate/celgate/cmd/internal/requests"
+	"github.com/celgate/celgate/internal/plugins"
 	"github.com/celgate/celgate/internal/prepare"
 	"github.com/celgate/celgate/internal/tree"
+	"github.com/celgate/celgate/internal/wording"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -25,47 +27,49 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// A world is what a command was given to decide with: policies in force and the cluster around them.
+// A world is everything that a command decides with: policies in force and the state of the cluster.
 type world struct {
 	set      policy.Set
-	rejected []report.Rejection // policies and bindings that are not such objects at all
+	rejected []report.Rejection // policies and bindings that cannot be decoded
 
 	version string // of Kubernetes; empty: the newest
 	types   *schema.Registry
-	stored  *state.Cluster // what existed before the requests
-	cluster *state.Cluster // and what the batch brings along: what policies see
-	live    *kube.Snapshot // of which the two are ahead; nil: they are all there is
+	stored  *state.Cluster // the objects before the requests
+	cluster *state.Cluster // also the objects of the batch; policies see this
+	live    *kube.Snapshot // overlaid by the two; nil: they are the whole state
 	assumed map[string]bool
 
-	anyNamespace bool     // every namespace exists, without labels unless it is given
-	imagined     sync.Map // the names of those that are not given and were asked for
+	anyNamespace bool     // every namespace exists; those that are not given do not have labels of their own
+	imagined     sync.Map // the names of namespaces that were read and not given
 
-	unbound int // policies and bindings that are not in force for want of the other half
+	unbound int // policies and bindings without their other half, which are not in force
 	foreign int // policies of other engines
 	limits  celgate.Limits
+
+	bare func() (*celgate.Engine, error) // that prepares objects and knows neither policies nor admission plugins
 }
 
 // sources are the files of a world.
 type sources struct {
 	policies, state     []string
-	live                *kube.Snapshot // nil: none
+	live                *kube.Snapshot // nil: not given
 	version             string
-	inline, inlineState []*manifest.Document // read already
-	inlined             bool                 // the policies are those that are read already, and no others
-	none                bool                 // no policies are meant
-	any                 bool                 // a live cluster may have none
-	plain               bool                 // objects of unknown kinds are taken as they are
+	inline, inlineState []*manifest.Document // documents that were read already
+	inlined             bool                 // the policies are exactly those of inline
+	none                bool                 // the set is empty on purpose
+	any                 bool                 // a live cluster may lack policies
+	plain               bool                 // objects of unknown kinds are used as written
 	workloads           *requests.Workloads  // objects of the kinds that it names are, too
-	samples             []*manifest.Document // of objects that are not in a batch
+	samples             []*manifest.Document // of objects outside of the batch
 }
 
-// load reads policies and cluster state, and lets the batch, which is the objects of the requests, take part: its
-// CustomResourceDefinitions, Namespaces, RBAC objects and params exist for every object in it. Policies in the
-// batch are not in force. Problems with single documents are said; the error is one that leaves no
-// answer at all.
+// load reads policies and cluster state. The batch, which is the objects of the requests, contributes to the state: its
+// CustomResourceDefinitions, Namespaces, RBAC objects and params exist for every object in it. Policies in the batch
+// are not in force. Problems of single documents are printed; an error means that requests cannot be answered at all.
 func (c *console) load(ctx context.Context, loader *manifest.Loader, from sources, batch []*manifest.Document) (*world,
 	error) {
 	w := &world{version: from.version, live: from.live, assumed: map[string]bool{}, limits: c.limits}
+	w.bare = sync.OnceValues(func() (*celgate.Engine, error) { return celgate.New(&policy.Set{}, w.options()) })
 	var err error
 	if w.live != nil {
 		err = w.addKinds(c)
@@ -131,7 +135,7 @@ func minorOrNewest(version string) string {
 	return version
 }
 
-// read returns the documents of files and says what is wrong with the others.
+// read returns the documents of files and prints the problems of invalid ones.
 func (c *console) read(loader *manifest.Loader, paths []string) []*manifest.Document {
 	if len(paths) == 0 {
 		return nil
@@ -150,8 +154,8 @@ func (c *console) sayProblem(p manifest.Problem) {
 	c.say(p.Error(), "")
 }
 
-// readBatch reads what is asked about. What nothing but its own request looks at is released until then: a batch may
-// be large.
+// readBatch reads the subjects of requests. An object that only its own request reads is released until that request,
+// because a batch may be large.
 func (c *console) readBatch(loader *manifest.Loader, paths []string) []*manifest.Document {
 	var docs []*manifest.Document
 	for doc, problem := range loader.Documents(paths...) {
@@ -168,13 +172,13 @@ func (c *console) readBatch(loader *manifest.Loader, paths []string) []*manifest
 	return docs
 }
 
-// builtinGroups have kinds that say nothing about other kinds, about policies and about rights.
+// builtinGroups have kinds that never affect other kinds, policies or permissions.
 var builtinGroups = map[string]struct{}{"": {}, "apps": {}, "batch": {}, "networking.k8s.io": {}, "policy": {},
 	"autoscaling": {}, "discovery.k8s.io": {}, "events.k8s.io": {}, "coordination.k8s.io": {}, "storage.k8s.io": {}}
 
 // addPolicies puts policies and bindings into the set and returns the other documents.
 func (w *world) addPolicies(c *console, docs []*manifest.Document) []*manifest.Document {
-	bundle := manifest.NewBundle(docs...) // tests may lie beside the policies
+	bundle := manifest.NewBundle(docs...) // suites may lie beside the policies
 	w.set = bundle.Set
 	for _, d := range bundle.Reviews {
 		c.raise(exitFailed)
@@ -202,7 +206,7 @@ func (w *world) addPolicies(c *console, docs []*manifest.Document) []*manifest.D
 	return others
 }
 
-// undecodableRejection returns the rejection of a document that claims to be a policy and cannot be decoded.
+// undecodableRejection returns the rejection of a document that has the kind of a policy and cannot be decoded.
 func undecodableRejection(d *manifest.Document, err error) report.Rejection {
 	r := rejectionOf(d.Object, d.Position())
 	var decode *policy.DecodeError
@@ -211,7 +215,7 @@ func undecodableRejection(d *manifest.Document, err error) report.Rejection {
 		for _, p := range decode.Problems {
 			misread, _ := d.Misreading(p.Field)
 			r.Problems = append(r.Problems, report.Problem{Field: p.Field, Message: p.Message, Position: p.Position,
-				Hint: cmp.Or(misread.Hint, p.Hint)})
+				Hint: cmp.Or(misread.Message, p.Hint)})
 		}
 	} else {
 		r.Problems = []report.Problem{{Message: err.Error(), Position: d.Position()}}
@@ -225,8 +229,8 @@ func rejectionOf(object map[string]any, place policy.Position) report.Rejection 
 	return r
 }
 
-// rejections returns the policies and bindings that the server would not store: those that are not such objects,
-// and those that break a rule, which the engine knows.
+// rejections returns the policies and bindings that the server would not store: those that cannot be decoded, and those
+// that break a rule, which the engine reports.
 func (w *world) rejections(e *celgate.Engine) []report.Rejection {
 	all := slices.Clone(w.rejected)
 	for _, r := range e.Rejections() {
@@ -247,13 +251,27 @@ func (w *world) rejections(e *celgate.Engine) []report.Rejection {
 				out.Problems = append(out.Problems,
 					problemsOf(cause.Field, cause.Message, expr(cause.Field), locate)...)
 			}
+			w.hintImports(r.Ref, out.Problems)
 		}
 		all = append(all, out)
 	}
 	return all
 }
 
-// takesPlain reports that objects of a kind of which nothing is known are taken as they are.
+// hintImports adds the library that would have to be imported to problems with undeclared names.
+func (w *world) hintImports(ref policy.Ref, problems []report.Problem) {
+	p := w.set.Policy(ref)
+	if p == nil || p.Kind != policy.Admission {
+		return
+	}
+	for i := range problems {
+		if said := wording.Read(problems[i].Message); said.Kind == wording.Undeclared {
+			problems[i].Hint = p.MeantImport(said.Name, w.set.Libraries)
+		}
+	}
+}
+
+// takesPlain reports whether objects of an unknown kind are used as written.
 func (s *sources) takesPlain(kind schema.GroupVersionKind) bool {
 	if s.plain || s.workloads == nil {
 		return s.plain
@@ -262,7 +280,7 @@ func (s *sources) takesPlain(kind schema.GroupVersionKind) bool {
 	return len(paths) > 0 && !s.workloads.Off
 }
 
-// addPlain makes kinds of which nothing is known ones whose objects are taken as they are, if they are meant to be.
+// addPlain defines the unknown kinds of documents whose objects are to be used as written.
 func (w *world) addPlain(c *console, docs []*manifest.Document, from *sources) {
 	for _, d := range docs {
 		kind := tree.Object(d.Object).Kind()
@@ -272,14 +290,14 @@ func (w *world) addPlain(c *console, docs []*manifest.Document, from *sources) {
 		}
 		types, err := w.types.WithCustomResources(crdOf(kind))
 		if err != nil {
-			continue // the object is said to be of an unknown kind
+			continue // its request reports an unknown kind
 		}
 		w.types = types
-		c.say(prefixPlace(d.Position(), "nothing is known about the kind "+kind.GroupVersion().String()+" "+kind.Kind+": its objects are taken as they are"), "")
+		c.say(prefixPlace(d.Position(), "unknown kind "+kind.GroupVersion().String()+" "+kind.Kind+": its objects are used as written"), "")
 	}
 }
 
-// addTypes adds the kinds of the CustomResourceDefinitions among docs. Of two with one name the last counts.
+// addTypes adds the kinds of the CustomResourceDefinitions among docs. Of two with the same name the last wins.
 func (w *world) addTypes(c *console, docs []*manifest.Document) {
 	given := manifest.Definitions(docs)
 	if len(given) == 0 {
@@ -290,7 +308,7 @@ func (w *world) addTypes(c *console, docs []*manifest.Document) {
 		w.types = types
 		return
 	}
-	for _, d := range given { // the good ones, and each bad one with its place
+	for _, d := range given { // all valid ones, and each invalid one with its position
 		types, err := w.types.WithCustomResources(d.Object)
 		if err != nil {
 			c.raise(exitFailed)
@@ -301,8 +319,8 @@ func (w *world) addTypes(c *console, docs []*manifest.Document) {
 	}
 }
 
-// withDocuments returns a cluster that holds the documents too, as the server stores them. Documents that cannot be
-// objects of a cluster are said and left out.
+// withDocuments returns the cluster with the documents added as the server stores them. Documents that cannot be
+// objects of a cluster are reported and left out.
 func (w *world) withDocuments(c *console, cluster *state.Cluster, docs []*manifest.Document) *state.Cluster {
 	var objects []map[string]any
 	var given []*manifest.Document
@@ -329,7 +347,7 @@ func (w *world) withDocuments(c *console, cluster *state.Cluster, docs []*manife
 		return next
 	}
 	seen := map[string]policy.Position{}
-	for i, object := range objects { // one at a time, for the places of what is wrong
+	for i, object := range objects { // one at a time, for the positions of errors
 		o := tree.Object(object)
 		id := fmt.Sprint(o.Kind().GroupKind(), o.Namespace(), "/", o.Name())
 		if first, ok := seen[id]; ok {
@@ -349,7 +367,8 @@ func (w *world) withDocuments(c *console, cluster *state.Cluster, docs []*manife
 	return cluster
 }
 
-// findShared returns a function that reports whether policies can see an object of a batch besides the one in question.
+// findShared returns a function that reports whether policies can read an object of a batch in requests about other
+// objects.
 func (w *world) findShared() func(map[string]any) bool {
 	params := map[apischema.GroupKind]bool{}
 	for _, p := range w.set.Policies {
@@ -366,15 +385,15 @@ func (w *world) findShared() func(map[string]any) bool {
 	}
 }
 
-// policiesInForce returns the policies and bindings that take part in decisions, and says which of the given ones do
-// not for want of the other half.
+// policiesInForce returns the policies and bindings that take part in decisions, and prints the given ones that lack
+// their other half.
 func (w *world) policiesInForce(c *console, rejected []report.Rejection) *policy.Set {
 	refused, bound, known := map[policy.Ref]bool{}, map[policy.Ref]bool{}, map[policy.Ref]bool{}
 	force := &policy.Set{}
 	for _, p := range w.set.Policies {
 		known[p.Ref()] = true
 	}
-	for _, r := range rejected { // one that is not even a policy is not missing
+	for _, r := range rejected { // the name of an undecodable policy does exist
 		refused[r.Ref], known[r.Ref] = true, true
 	}
 	var missing, unbound, hints []string
@@ -399,7 +418,7 @@ func (w *world) policiesInForce(c *console, rejected []report.Rejection) *policy
 	}
 	for _, r := range w.rejected {
 		if kind, binds := policy.KindOf(r.Kind); binds {
-			// Its policy may have lost its only binding: said once is enough.
+			// Its policy may have lost its only binding: one message is enough.
 			bound[kind.Ref(r.Name)] = true
 		}
 	}
@@ -417,7 +436,7 @@ func (w *world) policiesInForce(c *console, rejected []report.Rejection) *policy
 		c.say("not in force without a binding: "+listFew(unbound), "")
 	}
 	if len(missing) > 0 {
-		c.say("bindings of policies that are not given: "+listFew(missing), strings.Join(hints, "; "))
+		c.say("bindings whose policies are not given: "+listFew(missing), strings.Join(hints, "; "))
 	}
 	return force
 }
@@ -433,7 +452,46 @@ func listFew(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// assume makes namespaces exist that requests name and nothing holds.
+// surround adds to the cluster the missing namespaces of a batch, and its objects that admission plugins read.
+func (w *world) surround(batch []*manifest.Document, a *asked) error {
+	if err := w.share(batch, a.namespace); err != nil {
+		return err
+	}
+	return w.assume(w.missingNamespaces(batch, a))
+}
+
+// share adds to the cluster the objects of a batch that admission plugins read. Of two with the same name the last one
+// counts. An object that cannot be decoded is left out: the answer to its own request gives the reason.
+func (w *world) share(batch []*manifest.Document, namespace string) error {
+	type identity struct {
+		kind            apischema.GroupKind
+		namespace, name string
+	}
+	objects := map[identity]map[string]any{}
+	for _, d := range batch {
+		kind := tree.Object(d.Object).Kind()
+		of := w.types.ResourceFor(kind)
+		if of == nil || !plugins.LooksAt(kind.GroupKind()) || tree.Object(d.Object).Name() == "" {
+			continue
+		}
+		d.Restore()
+		object, _, err := prepare.ReadStored(of.WithNamespace(d.Object, namespace), w.types, kind)
+		if err != nil {
+			continue
+		}
+		o := tree.Object(object)
+		if _, err := w.cluster.With(object); err == nil {
+			objects[identity{kind.GroupKind(), o.Namespace(), o.Name()}] = object
+		}
+	}
+	next, err := w.cluster.With(slices.Collect(maps.Values(objects))...)
+	if err == nil {
+		w.cluster = next
+	}
+	return err
+}
+
+// assume adds namespaces that requests name and that do not exist.
 func (w *world) assume(namespaces map[string]bool) error {
 	var objects []map[string]any
 	for _, name := range slices.Sorted(maps.Keys(namespaces)) {

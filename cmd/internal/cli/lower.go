@@ -87,6 +87,12 @@ func (l *lowering) run(args []string) error {
 	}
 	l.refused, l.printed = map[policy.Ref]bool{}, map[policy.Ref]bool{}
 	for _, p := range bundle.Problems {
+		if twice := (*policy.DuplicateError)(nil); errors.As(p.Err, &twice) {
+			l.raise(exitDenied)
+			l.say(p.Position.String()+": "+p.Message, p.Hint)
+			l.refused[twice.Ref] = true
+			continue
+		}
 		l.refuse(p.Position, policy.RefOf(p.Document.Object), p.Message)
 		l.refused[policy.RefOf(p.Document.Object)] = true
 	}
@@ -106,7 +112,7 @@ func (l *lowering) run(args []string) error {
 	if err := l.warnOfOrder(engine); err != nil {
 		return err
 	}
-	// A binding comes behind its policy, but a file may have it before.
+	// A binding is printed after its policy, whatever the order in the file.
 	out := slices.Concat(l.lowerPolicies(docs, &bundle.Set), l.lowerBindings(docs, &bundle.Set))
 	if len(out) == 0 && l.status == exitClean {
 		return fmt.Errorf("no policies in %s", strings.Join(args, ", "))
@@ -115,7 +121,7 @@ func (l *lowering) run(args []string) error {
 	return err
 }
 
-// lowerPolicies returns the native forms of the policies of a set, and refuses those that have none.
+// lowerPolicies returns the native forms of the policies of a set, and reports those that cannot be lowered.
 func (l *lowering) lowerPolicies(docs []*manifest.Document, set *policy.Set) (out []string) {
 	for _, d := range docs {
 		ref := policy.RefOf(d.Object)
@@ -142,7 +148,7 @@ func (l *lowering) lowerPolicies(docs []*manifest.Document, set *policy.Set) (ou
 	return out
 }
 
-// lowerBindings returns the native forms of the bindings of a set whose policies have one.
+// lowerBindings returns the native forms of the bindings of a set whose policies were lowered.
 func (l *lowering) lowerBindings(docs []*manifest.Document, set *policy.Set) (out []string) {
 	for _, d := range docs {
 		ref := policy.RefOf(d.Object)
@@ -178,7 +184,7 @@ func (l *lowering) print(objects []map[string]any) (out []string) {
 	return out
 }
 
-// warnOfOrder says which policies run behind others, which kube-apiserver does not do.
+// warnOfOrder prints the policies that run behind others: kube-apiserver does not guarantee that.
 func (l *lowering) warnOfOrder(engine *celgate.Engine) error {
 	turns, err := engine.Turns()
 	if err != nil {
@@ -193,7 +199,7 @@ func (l *lowering) warnOfOrder(engine *celgate.Engine) error {
 	return nil
 }
 
-// refuseTaken refuses what would be printed under the name of a native object that is printed, too.
+// refuseTaken refuses native objects whose name another native object already has.
 func refuseTaken(set *policy.Set, made bool, natives []map[string]any) (all []lower.Refusal) {
 	for _, object := range natives {
 		if ref := policy.RefOf(object); made && (set.Policy(ref) != nil || set.Binding(ref) != nil) {
@@ -204,8 +210,8 @@ func refuseTaken(set *policy.Set, made bool, natives []map[string]any) (all []lo
 	return all
 }
 
-// nativeErrors refuses the expressions that kube-apiserver cannot evaluate, or of which it does not take every result:
-// of mutations those of the native form.
+// nativeErrors refuses expressions that kube-apiserver cannot evaluate, or some of whose results it refuses. Mutations
+// are checked in their native form.
 func (l *lowering) nativeErrors(of *policy.Policy, natives []map[string]any) (all []lower.Refusal) {
 	const mutation = "spec.mutations["
 	for _, found := range compile.NativeErrors(l.natively, of) {
@@ -223,7 +229,7 @@ func (l *lowering) nativeErrors(of *policy.Policy, natives []map[string]any) (al
 	return slices.Compact(all)
 }
 
-// policiesOf are the policies among objects.
+// policiesOf returns the policies among objects.
 func policiesOf(objects []map[string]any) (all []*policy.Policy) {
 	for _, object := range objects {
 		if p, _, err := policy.FromObject(object, nil); err == nil && p != nil {
@@ -233,8 +239,8 @@ func policiesOf(objects []map[string]any) (all []*policy.Policy) {
 	return all
 }
 
-// fieldOf is the field of a policy of the dialect that a field of its native form is made of: of a mutation with
-// another patch the mutation, of one that became several the list.
+// fieldOf returns the field of a policy of the dialect from which a field of its native form was made: the mutation if
+// its patch has another form, the list if one mutation became several.
 func fieldOf(of, native *policy.Policy, path string) string {
 	for i := range native.Mutations {
 		switch mutation := fmt.Sprintf("spec.mutations[%d]", i); {
@@ -248,8 +254,8 @@ func fieldOf(of, native *policy.Policy, path string) string {
 	return path
 }
 
-// refusedPatches refuses mutations of which kube-apiserver would say for all kinds that it may not, or cannot, apply
-// them: they write what merges as one value, or hold literals that it does not convert.
+// refusedPatches refuses mutations that kube-apiserver cannot apply for any kind, because of literals that it does not
+// convert.
 func (l *lowering) refusedPatches(of *policy.Policy, natives []map[string]any) (all []lower.Refusal) {
 	set := &policy.Set{}
 	for _, p := range policiesOf(natives) {
@@ -258,7 +264,7 @@ func (l *lowering) refusedPatches(of *policy.Policy, natives []map[string]any) (
 		}
 	}
 	analyzers := slices.DeleteFunc(check.Analyzers(),
-		func(a *check.Analyzer) bool { return a.Code != "CG202" && a.Code != "CG204" })
+		func(a *check.Analyzer) bool { return a.Code != "CG202" })
 	found, err := check.Run(context.Background(),
 		check.Input{Set: set, Types: l.types, KubeVersion: minorOrNewest(l.kubeVersion)}, analyzers...)
 	if err != nil {
@@ -271,8 +277,8 @@ func (l *lowering) refusedPatches(of *policy.Policy, natives []map[string]any) (
 	return all
 }
 
-// refusedNatives refuses what kube-apiserver would not store, such as an audit annotation that is always null behind a
-// guard.
+// refusedNatives refuses policies that kube-apiserver would not store, such as an audit annotation that is always null
+// behind a guard.
 func (l *lowering) refusedNatives(natives []map[string]any) (all []lower.Refusal) {
 	made := manifest.NewBundle(manifest.DocumentsOf(natives)...)
 	engine, err := celgate.New(&made.Set, celgate.Options{KubeVersion: minorOrNewest(l.kubeVersion), Types: l.types})
@@ -285,7 +291,7 @@ func (l *lowering) refusedNatives(natives []map[string]any) (all []lower.Refusal
 	return all
 }
 
-// refuse says why an object is not printed.
+// refuse prints the reason why an object is not lowered.
 func (l *lowering) refuse(at policy.Position, ref policy.Ref, why string) {
 	l.raise(exitDenied)
 	message := ref.String() + ": " + why

@@ -2,7 +2,8 @@
 //
 // Standard output carries the result and nothing else; everything that is said about the run goes to standard
 // error, as "celgate: …" without a capital initial or a full stop, followed where a reader would be stuck by "hint: …".
-// The exit status is 0 when all is clean, 1 when something is denied, 2 when the answer could not be found.
+// The exit status is 0 when all is clean, 1 when something is denied, 2 when the answer could not be found, and 3 when
+// prove leaves something undecided.
 // There is one file for each verb.
 package cli
 
@@ -17,11 +18,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The exit statuses.
+// Exit statuses.
 const (
 	exitClean  = 0
 	exitDenied = 1
 	exitFailed = 2
+
+	exitUndecided = 3 // of prove alone
 )
 
 // Main runs the command line and returns the exit status.
@@ -30,7 +33,15 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return c.run(newRoot(c), args)
 }
 
-// Webhook runs the command line of celgate-webhook and returns the exit status. Elect is as in serve.Options.
+// Commands returns the commands of celgate as they are documented, for manual pages. Running them writes nothing.
+func Commands() *cobra.Command {
+	c := &console{program: "celgate", stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard}
+	root := newRoot(c)
+	c.equip(root)
+	return root
+}
+
+// Webhook runs the command line of celgate-webhook and returns the exit status. Elect is that of serve.Options.
 func Webhook(args []string, stdin io.Reader, stdout, stderr io.Writer, elect Election) int {
 	c := &console{program: "celgate-webhook", stdin: stdin, stdout: stdout, stderr: stderr}
 	return c.run(newWebhook(c, elect), args)
@@ -81,19 +92,18 @@ kube-apiserver does, without a cluster: what they deny, warn about and change.`,
 		},
 		SuggestionsMinimumDistance: 2,
 	}
-	if strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl-") { // run as a plugin of kubectl
+	if strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl-") { // as a plugin of kubectl
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl celgate"}
 	}
-	root.SetHelpCommand(&cobra.Command{Hidden: true, Use: "no-help"}) // cobra's own would not be listed
+	root.SetHelpCommand(&cobra.Command{Hidden: true, Use: "no-help"}) // replaces cobra's own, which would not be listed
 	root.Flags().Bool("version", false, "print the version, as celgate version does")
 	root.AddCommand(newApply(c), newCheck(c), newDerive(c), newDiff(c), newFormat(c), newExplain(c), newInit(c),
-		newTest(c), newAudit(c), newState(c), newLower(c), newServe(c), newInstall(c), newUninstall(), newMigrate(c),
-		newVersion(), newHelp(),
-		newCompletion())
+		newTest(c), newAudit(c), newState(c), newLower(c), newPlayground(c), newProve(c), newServe(c), newInstall(c),
+		newUninstall(), newMigrate(c), newVersion(), newHelp(), newCompletion())
 	return root
 }
 
-// equip gives the command of a program what all of them have.
+// equip adds the commands and flags that both programs have.
 func (c *console) equip(root *cobra.Command) {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.CompletionOptions.DisableDefaultCmd = true
@@ -110,7 +120,7 @@ type usageError struct{ error }
 
 func (e *usageError) Unwrap() error { return e.error }
 
-// A hintedError carries what helps the reader on.
+// A hintedError has a hint for the reader.
 type hintedError struct {
 	error
 	hint string

@@ -20,29 +20,29 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// An answer is what there is to say about one document.
+// An answer is the result for one document.
 type answer struct {
 	report.Item
 	doc  *manifest.Document
-	edit *rewrite.Edit // what mutations make of the document; nil if they leave it alone
-	text string        // the document with the edit made, unless it is an item of a List
+	edit *rewrite.Edit // the effect of mutations on the document; nil if they do not change it
+	text string        // the document with the edit applied, unless it is an item of a List
 
-	followed []report.Item // what controllers would make of the object
+	followed []report.Item // the objects that controllers would create from the object
 }
 
 // A writing is an output of manifests.
 type writing interface {
 	add(answer) error
-	// flush writes everything at once: an output that is piped on must not end in the middle.
+	// flush writes everything at once: the output may be piped, and must not end in the middle.
 	flush(io.Writer) error
 }
 
 // manifests are the documents as their authors wrote them, with mutations applied.
 type manifests struct {
 	out    bytes.Buffer
-	source *manifest.Source // not yet written
-	edits  []rewrite.Edit   // of objects in source
-	text   string           // of source if it is edited already
+	source *manifest.Source // not written yet
+	edits  []rewrite.Edit   // of the objects of source
+	text   string           // the edited source, if it is already known
 }
 
 func (m *manifests) add(a answer) error {
@@ -59,7 +59,7 @@ func (m *manifests) add(a answer) error {
 	return nil
 }
 
-// begin writes what separates the document from the one before.
+// begin writes the separator between the document and the one before.
 func (m *manifests) begin(next *manifest.Source) {
 	switch {
 	case m.source == nil || next.File == m.source.File:
@@ -105,7 +105,7 @@ func (m *manifests) flush(w io.Writer) error {
 	return err
 }
 
-// serverView is the objects as the server would hold them.
+// serverView is the objects as the server would store them.
 type serverView struct {
 	types   *schema.Registry
 	json    bool
@@ -145,8 +145,7 @@ func (v *serverView) flush(w io.Writer) error {
 	}{"v1", "List", append([]map[string]any{}, v.objects...)})
 }
 
-// asides writes on standard error, in the text form, what there is to say besides manifests: denials, warnings and
-// notes.
+// asides writes the rest of the report, in the text format, on standard error: denials, warnings and notes.
 type asides struct{ report.Writer }
 
 func (c *console) newAsides(color string, set *policy.Set, rejected []report.Rejection) (asides, error) {
@@ -165,30 +164,38 @@ func (w asides) Write(it report.Item) error {
 	if it.Failure != nil {
 		return nil
 	}
-	d := *it.Decision // whoever applies the manifests hears from the server whether they are valid
-	d.Notes = slices.DeleteFunc(slices.Clone(d.Notes), report.IsValidation)
-	if it.Decision = &d; d.Allowed && len(d.Warnings)+len(d.Notes) == 0 {
+	if d := it.Decision; d.Allowed && len(d.Warnings)+len(d.Notes) == 0 {
 		return nil
 	}
 	return w.Writer.Write(it)
 }
 
-// Close leaves out the summary, which would count only what was written.
+// Close does not write the summary, which would count only the objects written.
 func (w asides) Close() error { return nil }
 
-// edit finds what mutations made of a document.
+// edit computes the effect of mutations on a document, without that of admission plugins, which the server repeats.
 func (d *decider) edit(ctx context.Context, a *answer) (err error) {
-	doc, request, after := a.doc, a.Request, a.Decision.MutatedObject
+	doc, request, before, after := a.doc, a.Request, a.Request.Object, a.Decision.MutatedObject
 	if after == nil {
 		return nil
 	}
 	kind := d.world.types.Type(request.Kind)
+	for _, f := range slices.Backward(a.Decision.Fillings()) {
+		after = rewrite.Object(rewrite.Mutation{Author: f.Before, Before: f.After, After: after, Type: kind})
+		if tree.IsSame(f.After, before) {
+			before = f.Before
+		}
+	}
+	bare, err := d.world.bare()
+	if err != nil {
+		return err
+	}
 	object := rewrite.Object(rewrite.Mutation{
-		Author: doc.Object, Before: request.Object, After: after, Type: kind,
+		Author: doc.Object, Before: before, After: after, Type: kind,
 		Prepare: func(object map[string]any) (map[string]any, error) {
 			again := *request
 			again.Object = object
-			next, err := d.engine.Prepare(ctx, &again)
+			next, err := bare.Prepare(ctx, &again)
 			if err != nil {
 				return nil, err
 			}
@@ -202,7 +209,7 @@ func (d *decider) edit(ctx context.Context, a *answer) (err error) {
 	return err
 }
 
-// shownChanges returns changes without what the server fills in itself.
+// shownChanges returns the changes without members that the server itself fills in.
 func (d *decider) shownChanges(changes []celgate.Change) []celgate.Change {
 	out := slices.Clone(changes)
 	for i, c := range out {
@@ -217,13 +224,13 @@ func (d *decider) shownChanges(changes []celgate.Change) []celgate.Change {
 	return out
 }
 
-// withhold says why nothing is printed.
+// withhold prints the reason why manifests are not printed.
 func (a *apply) withhold(denied, all int) {
 	if denied > 0 {
-		a.say(fmt.Sprintf("%d of %s denied; no manifests are printed", denied, plural(all, "object", "objects")), "")
+		a.say(fmt.Sprintf("%d of %s denied; manifests are not printed", denied, plural(all, "object", "objects")), "")
 		return
 	}
-	a.say("no manifests are printed, because not everything could be evaluated", "")
+	a.say("manifests are not printed, because some could not be evaluated", "")
 }
 
 func plural(n int, one, many string) string {

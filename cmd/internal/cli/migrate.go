@@ -32,7 +32,7 @@ type migration struct {
 
 	snapshot *kube.Snapshot
 	handover *kube.Handover
-	moves    []map[string]any // what of handover.Own the server serves
+	moves    []map[string]any // the objects of handover.Own whose kinds the server serves
 }
 
 func newMigrate(c *console) *cobra.Command {
@@ -85,7 +85,7 @@ func (m *migration) migrate(ctx context.Context) error {
 	}
 	m.sayDialect()
 	if len(m.handover.Own) == 0 {
-		return errors.New("the cluster has no policies of " + policy.OwnGroup + "/v1")
+		return errors.New("the cluster does not have policies of " + policy.OwnGroup + "/v1")
 	}
 	stay := map[string]int{}
 	for _, own := range m.handover.Own {
@@ -100,7 +100,7 @@ func (m *migration) migrate(ctx context.Context) error {
 	}
 	switch {
 	case len(m.moves) == 0:
-		return withHint(errors.New("the server serves none of the kinds"), "celgate serve keeps enforcing them until it does")
+		return withHint(errors.New("the server does not serve any of the kinds"), "celgate serve keeps enforcing them until it does")
 	case m.verify:
 		return m.check(ctx, from)
 	}
@@ -118,7 +118,7 @@ func (m *migration) migrate(ctx context.Context) error {
 	return err
 }
 
-// sayDialect says which policies and bindings no server can take over.
+// sayDialect prints the policies and bindings that a server cannot take over.
 func (m *migration) sayDialect() {
 	count := map[string]int{}
 	for _, own := range m.handover.Dialect {
@@ -126,11 +126,11 @@ func (m *migration) sayDialect() {
 	}
 	for _, kind := range slices.Sorted(maps.Keys(count)) {
 		m.say(fmt.Sprintf("no server has %s of %s: %d stay with celgate serve", kind, policy.Dialect, count[kind]),
-			"celgate lower prints what of them native policies can say")
+			"celgate lower prints the parts that native policies can express")
 	}
 }
 
-// check says whether the server has taken over.
+// check prints whether the server has taken over.
 func (m *migration) check(ctx context.Context, from sources) error {
 	same := m.compareSpecs()
 	if same == 0 || m.status != exitClean {
@@ -179,7 +179,7 @@ func (m *migration) check(ctx context.Context, from sources) error {
 	return nil
 }
 
-// compareSpecs returns how many of celgate's own objects are natively there as they should be.
+// compareSpecs returns the number of celgate's own objects whose native copies have the same spec.
 func (m *migration) compareSpecs() int {
 	same := 0
 	for _, own := range m.moves {
@@ -198,7 +198,7 @@ func (m *migration) compareSpecs() int {
 	return same
 }
 
-// world is that of the live cluster, with all of celgate's own policies: those that stay act as webhooks.
+// world returns the world of the live cluster, with all of celgate's own policies: those that stay act as webhooks.
 func (m *migration) world(from sources) (*world, error) {
 	w := &world{version: from.version, live: from.live, assumed: map[string]bool{}}
 	if err := w.addKinds(m.console); err != nil {
@@ -217,10 +217,10 @@ func (m *migration) world(from sources) (*world, error) {
 	return w, nil
 }
 
-// A tally counts what became of the requests of a replay.
+// A tally counts the results of a replay.
 type tally struct{ agree, acted, differ, other int }
 
-// replay sends what is stored as dry-run requests and compares the server's answers with those of celgate.
+// replay sends stored objects as dry-run requests and compares the server's answers with celgate's.
 func (m *migration) replay(ctx context.Context, w *world) error {
 	options := w.options()
 	options.WithoutQuirks = true
@@ -240,7 +240,7 @@ func (m *migration) replay(ctx context.Context, w *world) error {
 			return err
 		}
 		if len(list) > m.limit {
-			m.say(fmt.Sprintf("of %d %s, %d are asked about", len(list), r.GroupResource(), m.limit),
+			m.say(fmt.Sprintf("of %d %s, %d are compared", len(list), r.GroupResource(), m.limit),
 				"--limit raises that")
 			list = list[:m.limit]
 		}
@@ -261,7 +261,7 @@ func (m *migration) replay(ctx context.Context, w *world) error {
 	return nil
 }
 
-// canMatch reports whether a rule of a policy can be about a resource.
+// canMatch reports whether a rule of a policy can match a resource.
 func (w *world) canMatch(r *schema.Resource) bool {
 	has := func(list []string, name string) bool {
 		return slices.ContainsFunc(list, func(s string) bool { return s == name || s == "*" || s == "*/*" })
@@ -273,7 +273,7 @@ func (w *world) canMatch(r *schema.Resource) bool {
 	})
 }
 
-// A trial is one request that both are asked about.
+// A trial is one request that the server and celgate answer.
 type trial struct {
 	engine    *celgate.Engine
 	resource  *schema.Resource
@@ -293,7 +293,7 @@ func (m *migration) compare(ctx context.Context, w *world, t *tally, of *trial) 
 		return err
 	}
 	prepared, err := of.engine.Prepare(ctx, request)
-	if err != nil { // the server would not take it, whatever the policies say
+	if err != nil { // the server would refuse it before any policy is evaluated
 		t.other++
 		return nil
 	}
@@ -302,9 +302,11 @@ func (m *migration) compare(ctx context.Context, w *world, t *tally, of *trial) 
 		return err
 	}
 	if len(own.Outcomes)+len(own.Violations) == 0 {
-		return nil // no policy is for it
+		return nil // no policy matches it
 	}
-	answer, refused := m.snapshot.Try(ctx, of.resource.GroupVersionResource, object, of.operation == celgate.Create)
+	answer, refused := m.snapshot.Try(ctx, kube.Trial{Resource: of.resource.GroupVersionResource,
+		Operation: of.operation, Namespace: tree.Object(object).Namespace(), Name: tree.Object(object).Name(),
+		Object: object})
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -353,7 +355,7 @@ func verdict(d *celgate.Decision) string {
 	return d.Status.Message
 }
 
-// holds reports whether got has what differs between after and before. Others may have added to it.
+// holds reports whether got has the changes from before to after. Others may have added to it.
 func holds(got, after, before any) bool {
 	if tree.Equal(after, before) {
 		return true
@@ -388,7 +390,7 @@ func holds(got, after, before any) bool {
 	return tree.Equal(got, after)
 }
 
-// copyOf returns an object that can be created beside another, without what the server gives each itself.
+// copyOf returns an object that can be created beside the original, without the members that the server sets.
 func copyOf(object map[string]any) map[string]any {
 	created := requests.Copy(object)
 	old := tree.Object(created).Metadata()

@@ -13,15 +13,14 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A reporting is how a command writes its results: the flags --output and --color, which all commands with results
-// share.
+// A reporting writes the results of a command: it holds the flags --output and --color.
 type reporting struct {
 	formats []string // the names that --output takes; the first is the default
 	wanted  []string
 	color   string
 }
 
-// flags adds the flags; usage says what formats there are.
+// flags adds the flags; usage describes the formats.
 func (r *reporting) flags(f *pflag.FlagSet, formats []string, usage string) {
 	r.formats = formats
 	f.StringArrayVarP(&r.wanted, "output", "o", nil,
@@ -38,23 +37,23 @@ func (r *reporting) complete(cmd *cobra.Command) {
 	completeWith(cmd, "color", "auto", "always", "never")
 }
 
-// An output is one form of the results on its way to a file or to standard output.
+// An output is one form of the results, written to a file or to standard output.
 type output struct {
 	*bufio.Writer
 	format string
 	file   *os.File // nil: standard output
-	final  string   // what the file is called when it is whole; empty: as it is
+	final  string   // the name of the file once it is complete; empty: its present name
 	color  bool
 	width  int
 }
 
-// replaced is the format of files that others read at any time: they never see half of one.
+// replaced is the format whose files are read at any time: they are replaced atomically.
 const replaced = "metrics"
 
 // A target is an output that is not open yet.
 type target struct{ format, file string }
 
-// targets returns what the flags ask for, or why that cannot be: at most one output goes to standard output.
+// targets parses the flags. At most one output may go to standard output.
 func (r *reporting) targets() ([]target, error) {
 	if _, err := (&console{}).usesColor(r.color); err != nil {
 		return nil, err
@@ -88,7 +87,7 @@ func (r *reporting) targets() ([]target, error) {
 	return all, nil
 }
 
-// wants reports that one of the formats is asked for.
+// wants reports whether one of the formats is requested.
 func (r *reporting) wants(formats ...string) bool {
 	return slices.ContainsFunc(r.wanted, func(wanted string) bool {
 		format, _, _ := strings.Cut(wanted, "=")
@@ -96,8 +95,7 @@ func (r *reporting) wants(formats ...string) bool {
 	})
 }
 
-// open makes the outputs. Files are as plain as possible: without colour, unless it is asked for, and without wrapped
-// lines.
+// open opens the outputs. Files are plain: without colour, unless it is requested, and without wrapped lines.
 func (r *reporting) open(c *console) ([]*output, error) {
 	targets, err := r.targets()
 	if err != nil {
@@ -127,7 +125,7 @@ func (r *reporting) open(c *console) ([]*output, error) {
 	return all, nil
 }
 
-// flushAll writes what the outputs hold back.
+// flushAll flushes the outputs.
 func flushAll(all []*output) error {
 	var problems []error
 	for _, o := range all {
@@ -136,7 +134,7 @@ func flushAll(all []*output) error {
 	return errors.Join(problems...)
 }
 
-// closeAll ends the outputs.
+// closeAll closes the outputs.
 func closeAll(all []*output) error {
 	problems := []error{flushAll(all)}
 	for _, o := range all {

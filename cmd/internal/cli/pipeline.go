@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// mapInOrder calls work for each value of in, on several goroutines, and yields the results in the order of in. No more
-// than a few results for each worker are held at a time. When the caller stops early, so does everything here.
+// mapInOrder calls work for each value of in, on several goroutines, and yields the results in the order of in. It
+// holds only a few results for each worker at a time. When the caller stops early, so do the workers.
 func mapInOrder[A, B any](in iter.Seq[A], workers int, work func(A) B) iter.Seq[B] {
 	type job struct {
 		in  A

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// problemsOf takes apart one cause of a refusal: every problem of an expression has a place of its own.
+// problemsOf splits one cause of a refusal into problems: each mistake in an expression has a position of its own.
 func problemsOf(path, message string, expr policy.Expr, locate func(*field.Error) policy.Position) []report.Problem {
 	var out []report.Problem
 	for _, p := range wording.Problems(message) {

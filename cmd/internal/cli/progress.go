@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// A progress is a line on a terminal that says how far a long run is. A nil progress does nothing.
+// A progress is a line on a terminal that shows the progress of a long run. A nil progress does nothing.
 type progress struct {
 	w      io.Writer
-	things string // that are counted; empty: objects
-	total  int    // 0: not known
+	things string // the counted things; empty: objects
+	total  int    // 0: unknown
 	now    func() time.Time
 
 	start, drawn time.Time
 	shown        bool
 }
 
-// newProgress returns the progress of a run over total objects, or nil if there is no terminal to show it on.
+// newProgress returns the progress of a run over total objects, or nil without a terminal.
 func newProgress(c *console, total int) *progress {
 	if !isTerminal(c.stderr) {
 		return nil
@@ -26,21 +26,21 @@ func newProgress(c *console, total int) *progress {
 	return &progress{w: c.stderr, total: total, now: time.Now, start: time.Now()}
 }
 
-// setTotal sets how many there are as far as is known; 0: it is not.
+// setTotal sets the expected number; 0: unknown.
 func (p *progress) setTotal(total int) {
 	if p != nil {
 		p.total = total
 	}
 }
 
-// counts says what is counted.
+// counts sets the name of the counted things.
 func (p *progress) counts(things string) {
 	if p != nil {
 		p.things = things
 	}
 }
 
-// step draws the line when more than a second of work remains, ten times a second at most.
+// step redraws the line if more than a second of work remains, at most ten times a second.
 func (p *progress) step(done int) {
 	if p == nil {
 		return
@@ -64,7 +64,7 @@ func (p *progress) step(done int) {
 	fmt.Fprintf(p.w, "\r\x1b[K%d of %d %s, %s left", done, total, things, remaining.Round(time.Second))
 }
 
-// clear removes the line, so that something else can be written.
+// clear removes the line before other output.
 func (p *progress) clear() {
 	if p == nil || !p.shown {
 		return

@@ -9,8 +9,8 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// sayRelease says, once for each Kubernetes, on what its answers rest if no server of it gave them, and which policies
-// are taken to be in force though its servers serve them only if their flags say so.
+// sayRelease prints, once for each Kubernetes minor, the basis of its answers if they are not recorded from a server,
+// and the policies that its servers serve only with certain flags.
 func (c *console) sayRelease(w *world) {
 	release := quirks.ReleaseOf(minorOrNewest(w.version))
 	if c.releases == nil {

@@ -1,11 +1,12 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/cmd/internal/requests"
@@ -18,26 +19,31 @@ import (
 
 var namespaceKind = requests.Namespace
 
-// asked says how requests are made of manifests. AdmissionReviews say all of it themselves.
+// asked describes the requests made for manifests. An AdmissionReview is complete and does not use it.
 type asked struct {
-	operation   string // empty: CREATE, or UPDATE of an object that exists
+	operation   string // empty: CREATE, or UPDATE of an existing object
 	old         *state.Cluster
-	subresource string // "scale", or with the resource that it belongs to "deployments/scale"
+	subresource string // "scale", or with its resource "deployments/scale"
 	user        string
 	groups      []string
 	uid         string
-	extra       map[string][]string
-	pod         string             // "namespace/name" of the Pod that makes them
-	identity    *requests.Identity // what user and pod come to; nil: see user
-	self        *celgate.UserInfo  // of a live cluster; nil: defaultUser
+	extra       map[string]authenticationv1.ExtraValue
+	pod         string             // "namespace/name" of the Pod that makes the requests
+	identity    *requests.Identity // the identity of user or pod; nil: user as given
+	self        *celgate.UserInfo  // the user of a live cluster; nil: defaultUser
 	dryRun      bool
-	namespace   string // of manifests that name none
+	namespace   string // of manifests without one
+}
+
+// names reports whether another user or another old object is named than those of a live cluster.
+func (a *asked) names() bool {
+	return a.user != "" || len(a.groups) > 0 || a.uid != "" || len(a.extra) > 0 || a.pod != ""
 }
 
 // defaultUser makes the requests when no user is given.
 const defaultUser = celgate.DefaultUser
 
-// usedFlags names the flags in use that an AdmissionReview contradicts.
+// usedFlags returns the flags in use that an AdmissionReview contradicts.
 func (a *asked) usedFlags() []string {
 	var flags []string
 	for name, used := range map[string]bool{
@@ -53,19 +59,14 @@ func (a *asked) usedFlags() []string {
 	return flags
 }
 
-// words are how a reader of this command line gives what is missing.
+// words name the flags that provide missing input.
 var words = requests.Words{
 	State:       "with -c",
 	Old:         "with --old or -c; with --old and the same file the update changes nothing",
 	Subresource: "--subresource %s",
 }
 
-// requester makes requests in the world.
-func (w *world) requester() *celgate.Requester {
-	return &celgate.Requester{Types: w.types, Stored: w.exist(w.stored).Get}
-}
-
-// request makes a request of a document: the one that an AdmissionReview holds, or the one that sends the manifest.
+// request makes the request of a document: the one in an AdmissionReview, or the one that sends the manifest.
 func (w *world) request(ctx context.Context, d *manifest.Document, a *asked) (*celgate.Request, error) {
 	r, err := w.requestOf(ctx, d, a)
 	if hint := words.Hint(err); hint != "" {
@@ -77,11 +78,11 @@ func (w *world) request(ctx context.Context, d *manifest.Document, a *asked) (*c
 func (w *world) requestOf(ctx context.Context, d *manifest.Document, a *asked) (*celgate.Request, error) {
 	if isReview(d.Object) {
 		if flags := a.usedFlags(); len(flags) > 0 {
-			return nil, fmt.Errorf("an AdmissionReview already says what %s would", strings.Join(flags, ", "))
+			return nil, fmt.Errorf("an AdmissionReview already contains the value of %s", strings.Join(flags, ", "))
 		}
-		return w.requester().ReviewRequest(d.Object)
+		return celgate.NewRequestFromReview(w.types, d.Object)
 	}
-	r, err := w.requester().Request(ctx, d.Object, a.as())
+	r, err := celgate.NewRequest(ctx, w.types, w.exist(w.stored), d.Object, a.as())
 	if err == nil {
 		r.UID = requests.UID(d, r)
 	}
@@ -102,14 +103,14 @@ func (a *asked) as() celgate.As {
 	return as
 }
 
-// identify finds out who makes the requests. The service account of a live cluster is read if a policy looks at its
-// token.
+// identify determines the user of requests. The service account of a live cluster is read if a policy reads properties
+// of its token.
 func (w *world) identify(ctx context.Context, a *asked) error {
 	reads := slices.ContainsFunc(w.set.Policies, requests.ReadsToken)
 	if a.user == "" && a.pod == "" || a.pod == "" && w.live != nil && !reads {
 		return nil
 	}
-	id, err := requests.IdentityOf(ctx, w.requester(), a.as(), a.pod)
+	id, err := requests.IdentityOf(ctx, w.exist(w.stored), a.as(), a.pod)
 	if hint := words.Hint(err); hint != "" {
 		return withHint(fmt.Errorf("--as-pod: %w", err), "%s", hint)
 	}
@@ -117,25 +118,16 @@ func (w *world) identify(ctx context.Context, a *asked) error {
 	return err
 }
 
-// target finds the resource that objects of a kind are sent to.
+// target returns the resource of requests for objects of a kind.
 func (w *world) target(kind schema.GroupVersionKind, subresource string) (*schema.Resource, error) {
-	to, _, err := w.requester().Target(kind, subresource)
+	to, _, err := w.types.Target(kind, subresource)
 	return to, err
 }
 
-// namespaceOf returns the namespace of the request for an object.
-func (w *world) namespaceOf(object map[string]any, to *schema.Resource, a *asked) string {
-	return w.requester().NamespaceOf(object, to, a.as())
-}
-
-func withNamespace(object map[string]any, r *celgate.Request) map[string]any {
-	return celgate.WithNamespace(object, r)
-}
-
-// isReview reports an AdmissionReview, in either version.
+// isReview reports whether an object is an AdmissionReview, in either version.
 func isReview(object map[string]any) bool { return manifest.IsReview(object) }
 
-// oldCluster holds the objects of --old.
+// oldCluster returns a cluster with the objects of --old.
 func (w *world) oldCluster(c *console, docs []*manifest.Document, namespace string) (*state.Cluster, error) {
 	none, err := state.New(w.types)
 	if err != nil {
@@ -144,10 +136,11 @@ func (w *world) oldCluster(c *console, docs []*manifest.Document, namespace stri
 	placed := make([]*manifest.Document, len(docs))
 	for i, d := range docs {
 		in := *d
-		kind := tree.Object(d.Object).Kind()
-		if r := w.types.ResourceFor(kind); r == nil || r.Namespaced {
-			in.Object = withNamespace(d.Object, &celgate.Request{Kind: kind, Namespace: cmp.Or(namespace, "default")})
+		of := w.types.ResourceFor(tree.Object(d.Object).Kind())
+		if of == nil {
+			of = &schema.Resource{Namespaced: true} // the common case
 		}
+		in.Object = of.WithNamespace(d.Object, namespace)
 		placed[i] = &in
 	}
 	return w.withDocuments(c, none, placed), nil

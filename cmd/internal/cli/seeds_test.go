@@ -31,6 +31,10 @@ func TestSeeds(t *testing.T) {
 	if err := yaml.UnmarshalStrict(text, &all); err != nil {
 		t.Fatal(err)
 	}
+	stories, err := os.ReadFile(filepath.Join(root, "docs", "guide", "stories.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	covered := rowsOf(t, root)
 	var b strings.Builder
 	b.WriteString("# What the proposals promise, and where it is\n\n" +
@@ -58,6 +62,10 @@ func TestSeeds(t *testing.T) {
 		if p.Example != "" {
 			if _, err := os.Stat(filepath.Join(root, "examples", p.Example, "suite.yaml")); err != nil {
 				t.Error(err)
+			}
+			if strings.Contains(p.Seed, "Story") && strings.HasPrefix(p.Seed, "00") && p.Seed < "003" &&
+				!strings.Contains(string(stories), "examples/"+p.Example+")") {
+				t.Errorf("docs/guide/stories.md does not list %s, of %s", p.Example, p.Seed)
 			}
 			where += fmt.Sprintf("; [examples/%s](../examples/%[1]s)", p.Example)
 		}

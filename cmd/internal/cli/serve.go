@@ -25,7 +25,7 @@ import (
 // An Election is that of serve.Options.
 type Election = func(ctx context.Context, r serve.Replica, lead func(context.Context)) error
 
-// newServe is celgate serve: one replica, for trials and for whoever has a certificate.
+// newServe makes celgate serve: one replica, for trials and for servers with a certificate of their own.
 func newServe(c *console) *cobra.Command {
 	s := &serving{console: c}
 	cmd := &cobra.Command{
@@ -53,7 +53,7 @@ install --print prints its manifests.`,
 	return cmd
 }
 
-// newWebhook is celgate-webhook: one of several replicas in a cluster.
+// newWebhook makes celgate-webhook: one of several replicas in a cluster.
 func newWebhook(c *console, elect Election) *cobra.Command {
 	s := &serving{console: c, cluster: true}
 	s.Elect = elect
@@ -71,10 +71,10 @@ answers; only the holder of the Lease celgate writes to the cluster.`,
 			case len(args) == 0:
 				return nil
 			case args[0] == "serve":
-				return withHint(&usageError{errors.New("celgate-webhook has no command serve")},
+				return withHint(&usageError{errors.New("celgate-webhook does not have the command serve")},
 					"leave it out: celgate-webhook always serves")
 			}
-			return &usageError{fmt.Errorf("celgate-webhook takes flags only, not %q", args[0])}
+			return &usageError{fmt.Errorf("celgate-webhook accepts flags only, not %q", args[0])}
 		},
 		RunE: s.run,
 	}
@@ -89,19 +89,19 @@ answers; only the holder of the Lease celgate writes to the cluster.`,
 			"`DURATION` how long its authority is valid, at least twice as long\n(default 2 years)")
 	})
 	cmd.Flags().Bool("version", false, "print the version")
-	cmd.AddCommand(newAudit(c)) // which runs from the same image
+	cmd.AddCommand(newAudit(c)) // it runs from the same image
 	return cmd
 }
 
-// A serving is what the flags of a program that serves say.
+// A serving holds the flags of a server.
 type serving struct {
 	*console
 	serve.Options
-	cluster             bool // it is the program for clusters
+	cluster             bool // the program for clusters
 	alone               bool
 	kubeconfig, context string
 	format, level       string
-	beside              []string // as --shadow-webhook
+	beside              []string // of --shadow-webhook
 	besideCA            string
 }
 
@@ -162,7 +162,7 @@ func (s *serving) flags(cmd *cobra.Command) {
 	})
 }
 
-// run serves until it is told to end.
+// run serves until it is interrupted.
 func (s *serving) run(cmd *cobra.Command, _ []string) error {
 	if asked, _ := cmd.Flags().GetBool("version"); asked {
 		return printVersion(cmd.OutOrStdout())
@@ -201,29 +201,29 @@ func (s *serving) run(cmd *cobra.Command, _ []string) error {
 	return serve.Run(ctx, s.Options)
 }
 
-// check finds options that make no sense together.
+// check refuses invalid combinations of flags.
 func (s *serving) check() error {
-	certificate, reached := "give --cert and --key",
-		"give --url; in a cluster run celgate-webhook, which knows --service"
+	certificate, reached := "set --cert and --key",
+		"set --url; in a cluster, run celgate-webhook, which has --service"
 	if s.cluster {
-		certificate, reached = certificate+", or --manage and --service for one that the replicas make themselves",
-			"give one of --url and --service"
+		certificate, reached = certificate+", or --manage and --service for a certificate that the replicas issue themselves",
+			"set one of --url and --service"
 	}
 	switch {
 	case s.PolicyDir != "" && s.StaticDir != "":
-		return &usageError{errors.New("--policy-dir and --static-policies do not go together")}
+		return &usageError{errors.New("--policy-dir and --static-policies cannot be combined")}
 	case s.alone && s.PolicyDir == "" && s.StaticDir == "":
-		return withHint(&usageError{errors.New("no policies to serve")},
+		return withHint(&usageError{errors.New("the source of the policies is missing")},
 			"name a directory with policies with --policy-dir")
 	case s.alone && s.Manage:
 		return &usageError{errors.New("--manage needs a cluster: leave out --alone")}
 	case (s.Cert == "") != (s.Key == ""):
-		return &usageError{errors.New("--cert and --key belong together")}
+		return &usageError{errors.New("--cert and --key must be set together")}
 	case len(s.Callers.Names) > 0 && s.Callers.CA == "":
 		return &usageError{errors.New("--allowed-client-names needs --client-ca")}
 	case len(s.beside) > 0 && s.Manage:
 		return withHint(
-			&usageError{errors.New("--shadow-webhook and --manage do not go together")},
+			&usageError{errors.New("--shadow-webhook and --manage cannot be combined")},
 			"with --manage each request comes twice, once for each failurePolicy; compare with one replica without --manage")
 	case s.besideCA != "" && len(s.beside) == 0:
 		return &usageError{errors.New("--shadow-webhook-ca without --shadow-webhook")}
@@ -241,7 +241,7 @@ func (s *serving) check() error {
 	return nil
 }
 
-// compare makes what asks another webhook.
+// compare configures the comparison with another webhook.
 func (s *serving) compare() error {
 	if len(s.beside) == 0 {
 		return nil
@@ -266,7 +266,7 @@ func (s *serving) compare() error {
 		b.URLs[phase] = address
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.Proxy = nil // the API server asks webhooks without one
+	transport.Proxy = nil // the API server calls webhooks without a proxy
 	if s.besideCA != "" {
 		text, err := os.ReadFile(s.besideCA)
 		if err != nil {
@@ -274,7 +274,7 @@ func (s *serving) compare() error {
 		}
 		pool := x509.NewCertPool()
 		if !pool.AppendCertsFromPEM(text) {
-			return fmt.Errorf("%s: no certificate in it", s.besideCA)
+			return fmt.Errorf("%s: the file does not contain a certificate in PEM", s.besideCA)
 		}
 		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}

@@ -161,6 +161,9 @@ spec: {policyName: %[1]s, validationActions: [Deny]}
 		n++
 	}
 	pod := func(policy, verdict string, i int, spec string) {
+		if strings.Contains(spec, "Unmasked") {
+			spec = "hostUsers: false, " + spec // or the server refuses it
+		}
 		name := fmt.Sprintf("%s-%s-%d", strings.ReplaceAll(policy, ".", "-"), verdict, i) // as a StatefulSet may be called
 		deniedBy[name], pods[name] = policy, spec
 	}
@@ -177,13 +180,16 @@ spec: {policyName: %[1]s, validationActions: [Deny]}
 			add(policy, lists, s.holds)
 			for verdict, fragments := range map[string][]string{"good": s.good, "bad": s.bad} {
 				for i, f := range fragments {
+					if s.container && !strings.HasPrefix(f, "image:") {
+						f = "image: i, " + f
+					}
 					switch part {
 					case "pod":
 						pod(policy, verdict, i, "containers: [{name: c, image: i}], "+f)
 					case "containers":
 						pod(policy, verdict, i, "containers: [{name: c, "+f+"}]")
 					case "init":
-						pod(policy, verdict, i, "containers: [{name: c, image: i}], initContainers: [{name: i, "+f+"}]")
+						pod(policy, verdict, i, "containers: [{name: c, image: i}], initContainers: [{name: i, restartPolicy: Always, "+f+"}]")
 					}
 				}
 			}

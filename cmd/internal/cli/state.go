@@ -54,7 +54,7 @@ state writes nothing to the cluster.`,
 
 func (e *exporting) export(ctx context.Context) error {
 	if e.live == (live{}) {
-		return withHint(&usageError{errors.New("no cluster given")}, "name one with --context or --kubeconfig")
+		return withHint(&usageError{errors.New("the cluster is missing")}, "name one with --context or --kubeconfig")
 	}
 	client, err := connect(e.live.kubeconfig, e.live.context)
 	if err != nil {
@@ -100,7 +100,7 @@ func (e *exporting) export(ctx context.Context) error {
 	return err
 }
 
-// definitions are those of the kinds of params and of the resources that policies match.
+// definitions returns the definitions of the kinds of params and of the resources that policies match.
 func (e *exporting) definitions(ctx context.Context) ([]map[string]any, error) {
 	all, err := e.world.live.List(ctx, schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1",
 		Kind: "CustomResourceDefinition"}, "")
@@ -132,7 +132,7 @@ func (e *exporting) namespaces(ctx context.Context) ([]map[string]any, error) {
 	return e.world.live.List(ctx, namespaceKind, "")
 }
 
-// params are those that bindings name or select.
+// params returns the params that bindings name or select.
 func (e *exporting) params(ctx context.Context) ([]map[string]any, error) {
 	all, err := e.world.params(ctx, e.set)
 	for _, param := range all {
@@ -143,7 +143,7 @@ func (e *exporting) params(ctx context.Context) ([]map[string]any, error) {
 	return all, err
 }
 
-// roles are all objects of RBAC if an expression asks the authorizer.
+// roles returns all RBAC objects if an expression asks the authorizer.
 func (e *exporting) roles(ctx context.Context) ([]map[string]any, error) {
 	asks := false
 	for _, p := range e.set.Policies {
@@ -165,7 +165,7 @@ func (e *exporting) roles(ctx context.Context) ([]map[string]any, error) {
 	return all, nil
 }
 
-// stripServerFields leaves out what only the server knows about an object.
+// stripServerFields removes members that only the server sets.
 func stripServerFields(object map[string]any) map[string]any {
 	object = maps.Clone(object)
 	delete(object, "status")

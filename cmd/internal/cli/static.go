@@ -11,7 +11,7 @@ import (
 // staticFiles name the policies that the API server reads from files of its own.
 type staticFiles struct {
 	dirs   []string
-	config string // an AdmissionConfiguration that names some
+	config string // an AdmissionConfiguration that names directories of static policies
 }
 
 func (s *staticFiles) flags(f *pflag.FlagSet) {
@@ -23,14 +23,12 @@ func (s *staticFiles) flags(f *pflag.FlagSet) {
 
 func (s *staticFiles) isEmpty() bool { return len(s.dirs) == 0 && s.config == "" }
 
-// addStatic adds static policies to the set, as an API server that starts with them. The error is one with which it
-// would not start.
-func (w *world) addStatic(c *console, version string) error {
-	var dirs []static.Dir
+// staticDirs returns the directories that the flags name.
+func (c *console) staticDirs() (dirs []static.Dir, err error) {
 	if c.static.config != "" {
 		named, others, err := static.ConfiguredDirs(c.static.config)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if len(others) > 0 {
 			c.say(fmt.Sprintf("%s: celgate ignores what it says about %s", c.static.config, strings.Join(others, ", ")), "")
@@ -39,6 +37,16 @@ func (w *world) addStatic(c *console, version string) error {
 	}
 	for _, dir := range c.static.dirs {
 		dirs = append(dirs, static.Dir{Path: dir})
+	}
+	return dirs, nil
+}
+
+// addStatic adds static policies to the set, as an API server does when it starts. An error is one with which the
+// server would not start.
+func (w *world) addStatic(c *console, version string) error {
+	dirs, err := c.staticDirs()
+	if err != nil {
+		return err
 	}
 	set, err := static.Load(minorOrNewest(version), dirs...)
 	if err != nil {

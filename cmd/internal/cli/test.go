@@ -73,6 +73,7 @@ low, and 2 when a case could not run.`,
 		f.StringVar(&t.only, "run", "", "`REGEXP` run only cases whose suite/name matches")
 		f.StringSliceVar(&t.versions, "kube-version", nil,
 			"`MINORS` run on each of these versions of Kubernetes and show\nthe differences (default "+celgate.Newest+")")
+		t.static.flags(f)
 		f.BoolVar(&t.update, "update", false, "write the golden files instead of comparing with them")
 	})
 	group(cmd, "Watching", func(f *pflag.FlagSet) {
@@ -126,6 +127,10 @@ func (t *test) run(ctx context.Context, args []string) error {
 	if _, err := t.targets(); err != nil {
 		return err
 	}
+	var err error
+	if opts.Static, err = t.staticDirs(); err != nil {
+		return err
+	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	if !t.watch {
@@ -134,12 +139,12 @@ func (t *test) run(ctx context.Context, args []string) error {
 	for {
 		suites, _ := suite.Load(args...) // runOnce reports the problems
 		files := append(suite.Files(suites), args...)
-		before := snapshot(files) // a change while cases run counts
+		before := snapshot(files) // before the run: a change during it counts
 		if err := t.runOnce(ctx, args, opts); err != nil && ctx.Err() == nil {
 			t.sayError(err)
 		}
 		if !waitForChange(ctx, files, before) {
-			t.status = exitClean // a watch is ended, not failed
+			t.status = exitClean // interrupting a watch is not a failure
 			return nil
 		}
 		if isTerminal(t.stdout) {
@@ -150,7 +155,7 @@ func (t *test) run(ctx context.Context, args []string) error {
 	}
 }
 
-// convertSuites writes suites for tests of the Kyverno command line, and says what could not be converted.
+// convertSuites writes suites for tests of the Kyverno command line, and prints the parts that it cannot convert.
 func (t *test) convertSuites(args []string) error {
 	files, problems := suite.KyvernoTests(args...)
 	for _, p := range problems {
@@ -165,7 +170,7 @@ func (t *test) convertSuites(args []string) error {
 		}
 		if len(c.Suites) == 0 {
 			t.raise(exitFailed)
-			t.say(file+": nothing in it can be converted", "")
+			t.say(file+": nothing to convert", "")
 			continue
 		}
 		path, err := c.WriteSuites()
@@ -189,7 +194,8 @@ func casesOf(n int) string {
 	return fmt.Sprintf("%d cases", n)
 }
 
-// waitForChange waits until one of the files, or one below the directories, changes; false when ctx ends first.
+// waitForChange waits until one of the files, or a file below one of the directories, changes; false when ctx ends
+// first.
 func waitForChange(ctx context.Context, paths []string, before map[string]stamp) bool {
 	tick := time.NewTicker(300 * time.Millisecond)
 	defer tick.Stop()
@@ -213,7 +219,7 @@ type stamp struct {
 func snapshot(paths []string) map[string]stamp {
 	all := map[string]stamp{}
 	for _, root := range paths {
-		// What cannot be read is as if it were not there.
+		// An unreadable file counts as missing.
 		_ = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() {
 				return nil
@@ -281,7 +287,7 @@ func (t *test) runOnce(ctx context.Context, args []string, opts suite.Options) e
 		return errors.New("interrupted")
 	}
 	if ran == 0 {
-		return fmt.Errorf("no case matches --run %s", t.only)
+		return fmt.Errorf("--run %s does not match any case", t.only)
 	}
 	shown := opts.Coverage
 	if !t.coverage {

@@ -14,11 +14,15 @@ func (c *console) unboundFlag(f *pflag.FlagSet) {
 		"policies that no binding names are in force everywhere,\nwith the action Deny and without params")
 }
 
-// bindUnbound binds the policies that no binding names, with the action Deny, and says so.
+// bindUnbound binds the policies that no binding names, with the action Deny, and prints them.
 func (w *world) bindUnbound(c *console) {
-	var bound, without []string
+	var bound, without, abstract []string
 	for _, p := range slices.Clone(w.set.Policies) {
 		if p.Static || w.set.Binds(p.Ref()) {
+			continue
+		}
+		if p.Abstract {
+			abstract = append(abstract, p.Name)
 			continue
 		}
 		b := &policy.Binding{Kind: p.Kind, APIVersion: p.APIVersion, Name: p.Name, PolicyName: p.Name, Stored: p.Stored}
@@ -37,12 +41,15 @@ func (w *world) bindUnbound(c *console) {
 			without = append(without, p.Name)
 		}
 	}
+	if len(abstract) > 0 {
+		c.say("not bound, because only a binding says what an abstract policy is for: "+listFew(abstract), "")
+	}
 	if len(bound) == 0 {
 		return
 	}
 	hint := ""
 	if len(without) > 0 {
-		hint = "params are null for " + strings.Join(without, ", ") + ": a binding says where they are"
+		hint = "params are null for " + strings.Join(without, ", ") + ": a binding selects them"
 	}
-	c.say("bound everywhere with the action Deny, though no binding says so: "+listFew(bound), hint)
+	c.say("bound everywhere with the action Deny, although they do not have a binding: "+listFew(bound), hint)
 }

@@ -23,21 +23,21 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// workloads says whether and how the objects are followed that controllers make of what is asked about.
+// workloads configures whether and how objects that controllers create are evaluated, too.
 type workloads struct {
 	requests.Workloads
-	given []string   // as --pods-of
-	found *templates // by --pods-of
+	given []string   // of --pods-of
+	found *templates // matches of --pods-of
 }
 
-// templates tell whether --pods-of says anything about what is asked about.
+// templates record what --pods-of has matched.
 type templates struct {
 	mu    sync.Mutex
-	kinds map[schema.GroupKind]bool  // that there are
-	seen  map[string]map[string]bool // by what names a kind: the paths at which objects of it hold a template
+	kinds map[schema.GroupKind]bool  // the kinds that occur
+	seen  map[string]map[string]bool // by named kind, the paths at which its objects have a template
 }
 
-// noteKind takes note of the kind of an object.
+// noteKind records the kind of an object.
 func (t *templates) noteKind(kind schema.GroupKind) {
 	if t == nil {
 		return
@@ -47,7 +47,7 @@ func (t *templates) noteKind(kind schema.GroupKind) {
 	t.kinds[kind] = true
 }
 
-// notePods takes note of the Pods of an object whose kind a name is for; empty: none is.
+// notePods records the Pod templates of an object whose kind is named; empty: not named.
 func (t *templates) notePods(named string, pods []workload.Child) {
 	if t == nil || named == "" {
 		return
@@ -62,8 +62,8 @@ func (t *templates) notePods(named string, pods []workload.Child) {
 	}
 }
 
-// conclude says which --pods-of came to nothing. A kind without any template at its paths is a mistake; objects of a
-// kind there need not be, nor a template at each of several paths.
+// conclude prints the values of --pods-of without effect. A kind without any template at its paths is an error; it is
+// not if objects of the kind are missing, or a template is at one of several paths only.
 func (w *workloads) conclude(c *console) {
 	t := w.found
 	if t == nil {
@@ -81,7 +81,7 @@ func (w *workloads) conclude(c *console) {
 			if len(at) == 0 {
 				c.raise(exitFailed)
 			}
-			c.say(fmt.Sprintf("--pods-of %s: no object of that kind holds a template of Pods at %s", given, path), "")
+			c.say(fmt.Sprintf("--pods-of %s: objects of that kind do not have a Pod template at %s", given, path), "")
 		case !slices.ContainsFunc(kinds, isNamed):
 			hint := ""
 			var names []string
@@ -92,7 +92,7 @@ func (w *workloads) conclude(c *console) {
 			if similar := spell.Nearest(name, names, len(name)/3+1); similar != "" {
 				hint = "did you mean " + similar + "?"
 			}
-			c.say("--pods-of "+given+": no object is of that kind", hint)
+			c.say("--pods-of "+given+": there are no objects of that kind", hint)
 		}
 	}
 }
@@ -108,7 +108,7 @@ func (w *workloads) flags(f *pflag.FlagSet) {
 		"`USER` the user of all controllers, such as system:kube-controller-manager\n(default: the service account of each)")
 }
 
-// check reads the flags.
+// check parses the flags.
 func (w *workloads) check() error {
 	w.PodsOf = requests.PodsOf{}
 	for _, given := range w.given {
@@ -130,8 +130,8 @@ func (w *workloads) check() error {
 	return nil
 }
 
-// follow answers for what controllers make of an object that would be stored, and of that. The place of a field of a
-// child is that of the template in the manifest that it comes from. The error is a [requests.NoTemplateError].
+// follow answers for the objects that controllers create from an object that would be stored, and from these in turn. A
+// field of a child has the position of the template in the manifest. The error is a [requests.NoTemplateError].
 func (d *decider) follow(ctx context.Context, doc *manifest.Document, r *celgate.Request,
 	stored map[string]any) ([]report.Item, error) {
 	if !d.workloads.Follows(r, d.world.types, d.engine) {
@@ -148,17 +148,17 @@ func (d *decider) follow(ctx context.Context, doc *manifest.Document, r *celgate
 	return f.all, nil
 }
 
-// concludeWorkloads says which --pods-of came to nothing, where a policy may be for Pods.
+// concludeWorkloads prints the values of --pods-of without effect, if a policy may match Pods.
 func (d *decider) concludeWorkloads(c *console, w *workloads) {
 	if requests.MayMatchChildren(d.world.types, d.engine) {
 		w.conclude(c)
 	}
 }
 
-// unfollowedNote says that Pods of an object are not asked about.
-func unfollowedNote(err error) string { return "no Pod of it is evaluated: " + err.Error() }
+// unfollowedNote says that the Pods of an object are not evaluated.
+func unfollowedNote(err error) string { return "its Pods are not evaluated: " + err.Error() }
 
-// followed are the objects that are followed from one manifest.
+// followed collects the objects that are followed from one manifest.
 type followed struct {
 	*decider
 	doc     *manifest.Document
@@ -166,13 +166,13 @@ type followed struct {
 	all     []report.Item
 }
 
-// A generation is how far objects are from the manifest.
+// A generation is the distance of objects from the manifest.
 type generation struct {
-	waiting string // why nothing of it is created now; empty: it is
+	waiting string // the reason why they are not created now; empty: they are
 	place   func(field string) policy.Locator
 }
 
-// answer answers for the children of an object that a request created, and for theirs.
+// answer answers for the children of an object that a request created, and for their children.
 func (f *followed) answer(ctx context.Context, children []workload.Child, r *celgate.Request, of generation) {
 	for _, c := range children {
 		if ctx.Err() != nil {
@@ -183,13 +183,13 @@ func (f *followed) answer(ctx context.Context, children []workload.Child, r *cel
 		it, stored := f.child(ctx, r, c, next)
 		f.all = append(f.all, it)
 		if stored != nil {
-			more, _ := f.workloads.Children(stored) // a child is of a kind that is built in
+			more, _ := f.workloads.Children(stored) // a child has a built-in kind
 			f.answer(ctx, more, it.Request, next)
 		}
 	}
 }
 
-// child answers for one child, and returns it as it would be stored, nil if it would not be.
+// child answers for one child, and returns it as it would be stored, or nil if it would not be stored.
 func (f *followed) child(ctx context.Context, parent *celgate.Request, c workload.Child, at generation) (report.Item,
 	map[string]any) {
 	kind := tree.Object(c.Object).Kind()

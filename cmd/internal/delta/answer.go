@@ -272,7 +272,7 @@ func entriesOf(a *Answer, types *schema.Registry) []Entry {
 			return v.Policy == o.Policy && v.Kind == o.Kind && v.Binding == o.Binding && v.Expr.Field == o.Expr.Field
 		}) {
 			all = append(all, Entry{Does: Ignores, Kind: o.Kind, Policy: o.Policy, Binding: o.Binding, Param: o.Param,
-				Part: partOf(o.Field), Message: o.Message, Err: o.Err, Expr: o.Expr})
+				Part: partOf(o.Field()), Message: o.Message, Err: o.Err, Expr: *o.Expr})
 		}
 	}
 	for _, c := range d.Changes {

@@ -139,10 +139,37 @@ func (s Source) objects() []described {
 	for _, b := range s.Set.Bindings {
 		all = append(all, s.describeBinding(b))
 	}
+	for _, l := range s.Set.Libraries {
+		all = append(all, describeLibrary(l))
+	}
 	return all
 }
 
+func describeLibrary(l *policy.Library) described {
+	d := described{l.Ref(), l.Position, nil}
+	for _, name := range l.Imports {
+		d.say("imports", name)
+	}
+	for _, v := range l.Variables {
+		d.say("variables", v.Name+": "+foldLines(v.Expr.Src))
+	}
+	for _, f := range l.Functions {
+		var params []string
+		for _, p := range f.Params {
+			params = append(params, strings.TrimSpace(p.Name+" "+p.Type))
+		}
+		d.say("functions", strings.TrimSpace(f.Name+"("+strings.Join(params, ", ")+") "+f.Type)+": "+foldLines(f.Expr.Src))
+	}
+	for _, s := range l.Scopes {
+		for _, path := range s.Paths {
+			d.say("scopes", s.Name+": "+path.Src)
+		}
+	}
+	return d
+}
+
 func (s Source) describePolicy(p *policy.Policy) described {
+	p = p.Source() // what libraries and bindings have is theirs
 	d := described{p.Ref(), p.Position, nil}
 	d.matches(p.MatchConstraints, s.Types)
 	d.say("failurePolicy", string(p.FailurePolicy))
@@ -166,7 +193,7 @@ func (s Source) describePolicy(p *policy.Policy) described {
 		d.say("validations", foldLines(v.Expr.Src)+members(v, "Expr"))
 	}
 	for _, a := range p.AuditAnnotations {
-		d.say("auditAnnotations", a.Key+": "+foldLines(a.ValueExpr.Src))
+		d.say("auditAnnotations", a.Name+": "+foldLines(a.Expr.Src))
 	}
 	for _, m := range p.Mutations {
 		d.say("mutations", string(m.PatchType)+": "+foldLines(m.Expr.Src)+members(m, "Expr", "PatchType"))

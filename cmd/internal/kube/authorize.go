@@ -19,12 +19,12 @@ import (
 var subjectAccessReviews = schema.GroupVersionResource{Group: "authorization.k8s.io", Version: "v1",
 	Resource: "subjectaccessreviews"}
 
-// askTime is how long the server has for an answer. Who asks may hold what others wait for, and go on past the deadline
-// of a request.
+// askTime bounds the wait for an answer. The caller may hold something that others wait for, and may outlive the
+// deadline of its request.
 const askTime = 5 * time.Second
 
-// authorize asks with a SubjectAccessReview. The error of an evaluation comes with the decision, as that of the
-// server's own authorizers.
+// authorize sends a SubjectAccessReview. An evaluation error comes with the decision, as from the server's own
+// authorizers.
 func (c *Client) authorize(ctx context.Context, attr authorizer.Attributes) (authorizer.Decision, string, error) {
 	review := &authorizationv1.SubjectAccessReview{Spec: reviewSpec(attr)}
 	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(review)
@@ -54,10 +54,10 @@ func (c *Client) authorize(ctx context.Context, attr authorizer.Attributes) (aut
 	return authorizer.DecisionNoOpinion, review.Status.Reason, err
 }
 
-// An unansweredError says why the server gave no answer, as against one that its authorizers gave.
+// An unansweredError means that the server did not answer, in contrast to an error of its authorizers.
 type unansweredError struct{ err error }
 
-func (e *unansweredError) Error() string { return fmt.Sprintf("ask the server: %v", e.err) }
+func (e *unansweredError) Error() string { return fmt.Sprintf("ask the API server: %v", e.err) }
 func (e *unansweredError) Unwrap() error { return e.err }
 
 func reviewSpec(attr authorizer.Attributes) authorizationv1.SubjectAccessReviewSpec {
@@ -79,7 +79,7 @@ func reviewSpec(attr authorizer.Attributes) authorizationv1.SubjectAccessReviewS
 		Namespace: attr.GetNamespace(), Verb: attr.GetVerb(), Group: attr.GetAPIGroup(), Version: attr.GetAPIVersion(),
 		Resource: attr.GetResource(), Subresource: attr.GetSubresource(), Name: attr.GetName(),
 	}
-	// A selector narrows what is asked about, so what cannot be read of one is left out.
+	// A selector narrows the question, so its unreadable parts are left out.
 	fields, _ := attr.GetFieldSelector()
 	for _, f := range fields {
 		requirement := metav1.FieldSelectorRequirement{Key: f.Field, Operator: metav1.FieldSelectorOpIn,

@@ -1,9 +1,9 @@
 // Package kube keeps an engine in step with a live cluster. It is the only package that talks to one.
 //
-// A [Client] is a connection; a [World] what watches make of it: the policies and bindings of celgate's own group, the
-// kinds that the cluster serves, namespaces, and the params that policies name. A World is the
-// celgate.Cluster of an engine. What celgate writes (write.go: webhook configurations, the status of policies,
-// certificates) is written by the replica that leads; package election says which one that is.
+// A [Client] is a connection; a [World] is a cluster as watches show it: the policies and bindings of celgate's own
+// group, the kinds that the cluster serves, namespaces, and the params that policies name. A World is the
+// celgate.Cluster of an engine. The leading replica, which package election determines, writes celgate's own objects
+// (write.go): webhook configurations, the status of policies, certificates.
 package kube
 
 import (
@@ -30,14 +30,14 @@ type Client struct {
 	namespace string
 }
 
-// Connect makes a client with the kubeconfig file and context, by the rules of kubectl where they are empty, or, in a
-// Pod and with neither, with the Pod's service account. Nothing is sent yet.
+// Connect makes a client with a kubeconfig file and context; empty ones are found by the rules of kubectl. In a Pod and
+// with neither it uses the Pod's service account. It does not send a request.
 func Connect(kubeconfig, kubeContext string) (*Client, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
 	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
 		&clientcmd.ConfigOverrides{CurrentContext: kubeContext})
-	config, err := loaded.ClientConfig() // falls back on the service account
+	config, err := loaded.ClientConfig() // falls back to the service account
 	if err != nil {
 		return nil, err
 	}
@@ -46,8 +46,8 @@ func Connect(kubeconfig, kubeContext string) (*Client, error) {
 		return nil, err
 	}
 	config.UserAgent = "celgate"
-	config.QPS = -1                           // requests wait for reads; the server's own flow control is fair to all
-	config.WarningHandler = rest.NoWarnings{} // about versions of kinds, which nobody here has chosen
+	config.QPS = -1                           // unlimited: reads are waited for; the server's own flow control is fair
+	config.WarningHandler = rest.NoWarnings{} // they concern versions of kinds that the user did not choose
 	c := &Client{config: config, namespace: namespace}
 	if c.base, _, err = rest.DefaultServerUrlFor(config); err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func Connect(kubeconfig, kubeContext string) (*Client, error) {
 	return c, nil
 }
 
-// Contexts are the names of the contexts of a kubeconfig, or of kubectl's own; none if it cannot be read.
+// Contexts returns the names of the contexts of a kubeconfig, or of kubectl's default one; none if it cannot be read.
 func Contexts(kubeconfig string) []string {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
@@ -72,21 +72,21 @@ func Contexts(kubeconfig string) []string {
 	return slices.Sorted(maps.Keys(config.Contexts))
 }
 
-// Config is what client-go needs to make other clients for the same cluster.
+// Config returns a configuration for other clients of the same cluster.
 func (c *Client) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
-// Namespace is that of the context or of the Pod.
+// Namespace returns the namespace of the context or of the Pod.
 func (c *Client) Namespace() string { return c.namespace }
 
 // Minor asks the server for its version, such as "1.37".
 func (c *Client) Minor(ctx context.Context) (string, error) {
 	body, err := c.get(ctx, "/version", "application/json")
 	if err != nil {
-		return "", fmt.Errorf("ask the server for its version: %w", err)
+		return "", fmt.Errorf("read the version of the server: %w", err)
 	}
 	var version struct{ Major, Minor string }
 	if err := json.Unmarshal(body, &version); err != nil {
-		return "", fmt.Errorf("ask the server for its version: %w: %.200s", err, body)
+		return "", fmt.Errorf("read the version of the server: %w: %.200s", err, body)
 	}
 	return version.Major + "." + strings.TrimSuffix(version.Minor, "+"), nil // "33+" on managed clusters
 }

@@ -16,21 +16,21 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// aggregated asks for discovery in one document. Servers before 1.26 answer with the last of the three.
+// aggregated asks for discovery in one document. Servers before 1.26 only know the last of the three media types.
 const aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList," +
 	"application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
 
-// Discover returns the resources that the server serves, as every user of it may ask. The order is the server's own.
+// Discover returns the resources that the server serves, in the server's order. Every user may read them.
 func (c *Client) Discover(ctx context.Context) ([]schema.Resource, error) {
 	var all []schema.Resource
 	for _, root := range []string{"/api", "/apis"} {
 		text, err := c.get(ctx, root, aggregated)
 		if err != nil {
-			return nil, fmt.Errorf("ask the server what it serves: %w", err)
+			return nil, fmt.Errorf("read the API groups of the server: %w", err)
 		}
 		var list groupDiscovery
 		if err := json.Unmarshal(text, &list); err != nil {
-			return nil, fmt.Errorf("ask the server what it serves: %w", err)
+			return nil, fmt.Errorf("read the API groups of the server: %w", err)
 		}
 		if list.Kind == "APIGroupDiscoveryList" {
 			all = append(all, list.resources()...)
@@ -38,7 +38,7 @@ func (c *Client) Discover(ctx context.Context) ([]schema.Resource, error) {
 		}
 		for _, group := range list.groupVersions(root) {
 			resources, err := c.resourcesOf(ctx, group)
-			if err != nil && !apierrors.IsServiceUnavailable(err) { // of an aggregated server that is down
+			if err != nil && !apierrors.IsServiceUnavailable(err) { // an aggregated server is down
 				return nil, err
 			}
 			all = append(all, resources...)
@@ -47,7 +47,7 @@ func (c *Client) Discover(ctx context.Context) ([]schema.Resource, error) {
 	return all, nil
 }
 
-// A groupDiscovery is what /api and /apis answer: an APIGroupDiscoveryList, APIGroupList or APIVersions.
+// A groupDiscovery is the answer of /api or /apis: an APIGroupDiscoveryList, APIGroupList or APIVersions.
 type groupDiscovery struct {
 	Kind  string
 	Items []struct {
@@ -108,29 +108,29 @@ func (d *groupDiscovery) groupVersions(root string) []schema.GroupVersion {
 	return all
 }
 
-// Serves reports whether the server serves a resource, whoever may use it.
+// Serves reports whether the server serves a resource.
 func (s *Snapshot) Serves(ctx context.Context, resource schema.GroupVersionResource) (bool, error) {
 	all, err := s.client.resourcesOf(ctx, resource.GroupVersion())
 	return slices.ContainsFunc(all, func(r schema.Resource) bool { return r.Resource == resource.Resource }), err
 }
 
-// resourcesOf returns the resources of one version of a group, none if it is not served.
+// resourcesOf returns the resources of one version of a group; none if it is not served.
 func (c *Client) resourcesOf(ctx context.Context, of schema.GroupVersion) ([]schema.Resource, error) {
 	text, err := c.get(ctx, pathOf(of), "application/json")
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("ask the server what %s holds: %w", of, err)
+		return nil, fmt.Errorf("read the resources of %s from the server: %w", of, err)
 	}
 	var list metav1.APIResourceList
 	if err := json.Unmarshal(text, &list); err != nil {
-		return nil, fmt.Errorf("ask the server what %s holds: %w", of, err)
+		return nil, fmt.Errorf("read the resources of %s from the server: %w", of, err)
 	}
 	var all []schema.Resource
 	for _, r := range list.APIResources {
 		kind := apischema.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}
-		if kind.Version == "" { // those of the list
+		if kind.Version == "" { // the version of the list
 			kind = of.WithKind(r.Kind)
 		}
 		name, sub, below := strings.Cut(r.Name, "/")
@@ -156,7 +156,7 @@ func sortSubresources(r schema.Resource) schema.Resource {
 	return r
 }
 
-// pathOf is the path of a version of a group.
+// pathOf returns the path of a version of a group.
 func pathOf(of schema.GroupVersion) string {
 	if of.Group == "" {
 		return "/api/" + of.Version
@@ -164,10 +164,10 @@ func pathOf(of schema.GroupVersion) string {
 	return "/apis/" + of.Group + "/" + of.Version
 }
 
-// maxDocument bounds what is read of discovery and schemas: the largest document of OpenAPI has 3 MB.
+// maxDocument bounds documents of discovery and OpenAPI; the largest known one has 3 MB.
 const maxDocument = 64 << 20
 
-// get reads a document of the server. The error of an answer is that of its status.
+// get reads a document of the server. An error carries the status of the response.
 func (c *Client) get(ctx context.Context, path, accept string) ([]byte, error) {
 	path, query, _ := strings.Cut(path, "?")
 	target := c.base.JoinPath(path)

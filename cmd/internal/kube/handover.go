@@ -1,6 +1,8 @@
 package kube
 
 import (
+	admissionv1 "k8s.io/api/admission/v1"
+
 	"context"
 	"errors"
 	"fmt"
@@ -17,12 +19,12 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// A Handover is what there is to move from celgate's own group to the server's.
+// A Handover is the input of a migration from celgate's own group to the server's.
 type Handover struct {
 	Own     []map[string]any                       // policies and bindings of celgate's own group, the policies first
-	Dialect []map[string]any                       // those of the dialect, which no server acts on
-	Native  map[policy.Ref]map[string]any          // the server's
-	Served  map[string]schema.GroupVersionResource // the resources of the server's kinds, by their name
+	Dialect []map[string]any                       // objects of the dialect, which no server enforces
+	Native  map[policy.Ref]map[string]any          // the server's objects
+	Served  map[string]schema.GroupVersionResource // the resources of the server's kinds, by name
 }
 
 // Handover reads the objects of both groups.
@@ -33,7 +35,7 @@ func (s *Snapshot) Handover(ctx context.Context) (*Handover, error) {
 		return nil, err
 	}
 	if len(own) == 0 {
-		return nil, errors.New("the cluster has no policies of the group " + policy.OwnGroup)
+		return nil, errors.New("the cluster does not serve policies of the group " + policy.OwnGroup)
 	}
 	if h.Served, err = s.client.servedResources(ctx, nativeGroup, nativeVersions); err != nil {
 		return nil, err
@@ -67,8 +69,8 @@ func (s *Snapshot) Handover(ctx context.Context) (*Handover, error) {
 	return h, nil
 }
 
-// Manifest returns the native object that is to take the place of one of celgate's own: in the version that the server
-// serves, without what belongs to the cluster or to celgate. It is nil if the server does not serve the kind.
+// Manifest returns the native object that replaces one of celgate's own: in the version that the server serves, without
+// the members that the cluster or celgate set. It is nil if the server does not serve the kind.
 func (h *Handover) Manifest(own map[string]any) map[string]any {
 	u := unstructured.Unstructured{Object: own}
 	kind, binds := policy.KindOf(u.GetKind())
@@ -106,30 +108,12 @@ func texts(m map[string]string) map[string]any {
 	return out
 }
 
-// Try sends a dry-run request for an object and returns what the server would store. The error is its answer.
-func (s *Snapshot) Try(ctx context.Context, resource schema.GroupVersionResource, object map[string]any,
-	create bool) (map[string]any, error) {
-	u := &unstructured.Unstructured{Object: object}
-	client := s.client.dynamic.Resource(resource).Namespace(u.GetNamespace())
-	var answer *unstructured.Unstructured
-	var err error
-	if create {
-		answer, err = client.Create(ctx, u, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-	} else {
-		answer, err = client.Update(ctx, u, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
-	}
-	if err != nil {
-		return nil, err
-	}
-	return answer.Object, nil
-}
-
-// probeTime is how long the server may take to act on a policy that was just created.
+// probeTime is the longest time that a server may need to enforce a new policy.
 const probeTime = 15 * time.Second
 
-// Probe finds out whether the server acts on native policies of a kind: it creates one, with its binding, that is about
-// a single ConfigMap name in a namespace, tries to create that ConfigMap without storing it, and removes both again.
-// Nothing else in the cluster can match it. The server's metrics would tell, too, but not everyone may read them.
+// Probe finds out whether the server enforces native policies of a kind. It creates a policy with a binding that
+// matches one ConfigMap name in a namespace, tries to create that ConfigMap in a dry run, and removes both objects.
+// They match nothing else in the cluster. The server's metrics have the answer, too, but not every user may read them.
 func (s *Snapshot) Probe(ctx context.Context, h *Handover, kind policy.Kind, namespace string) (acts bool, err error) {
 	of := resourcesOf[kind]
 	policies, bindings := h.Served[of.policies], h.Served[of.bindings]
@@ -184,8 +168,10 @@ func (s *Snapshot) Probe(ctx context.Context, h *Handover, kind policy.Kind, nam
 	}
 	configMap := map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
 		"metadata": map[string]any{"name": name, "namespace": namespace}}
+	trial := Trial{Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"},
+		Operation: admissionv1.Create, Namespace: namespace, Name: name, Object: configMap}
 	for end := time.Now().Add(probeTime); ; sleep(ctx, 200*time.Millisecond) {
-		answer, err := s.Try(ctx, schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, configMap, true)
+		answer, err := s.Try(ctx, trial)
 		switch {
 		case ctx.Err() != nil:
 			return false, ctx.Err()

@@ -15,29 +15,28 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// kinds are what a server says about its kinds, as it was last read. docs/design/0007-kinds.md says which source counts
-// for what.
+// kinds are the kinds of a server as last read. docs/design/0007-kinds.md defines which source counts for what.
 type kinds struct {
 	client *Client
 
-	// other is set when the server's minor is not that of the tables: then its own documents say which members the
-	// built-in kinds have.
+	// other is set when the server's minor is not that of the tables: the members of built-in kinds then come from the
+	// server's own documents.
 	other bool
 
 	mu        sync.Mutex
 	resources []schema.Resource
 	documents map[schema.GroupVersion]document
-	revisions int // how often something was different
+	revisions int // the number of changes
 }
 
-// A document is an OpenAPI v3 document, of which only the types are kept.
+// A document is the types of an OpenAPI v3 document.
 type document struct {
 	url   string // with a hash of the content
 	types map[schema.GroupVersionKind]*shape.Type
 }
 
-// refresh reads what the server serves, and the documents of kinds that known does not know well enough, where they
-// have changed. It reports whether something is different now. What cannot be read stays as it was.
+// refresh reads the served resources, and the changed documents of kinds that known does not define completely. It
+// reports whether anything changed. Parts that cannot be read keep their last state.
 func (k *kinds) refresh(ctx context.Context, known *schema.Registry) (bool, error) {
 	resources, err := k.client.Discover(ctx)
 	if err != nil {
@@ -71,14 +70,14 @@ func (k *kinds) refresh(ctx context.Context, known *schema.Registry) (bool, erro
 	return different, err
 }
 
-// revision changes with what the server says.
+// revision changes whenever the kinds change.
 func (k *kinds) revision() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.revisions
 }
 
-// read returns the documents of the wanted versions: the last ones where they have not changed or cannot be read.
+// read returns the documents of the wanted versions: the last ones if they have not changed or cannot be read.
 func (k *kinds) read(ctx context.Context, known *schema.Registry, wanted map[schema.GroupVersion]bool,
 	last map[schema.GroupVersion]document) (map[schema.GroupVersion]document, error) {
 	next := map[schema.GroupVersion]document{}
@@ -103,7 +102,7 @@ func (k *kinds) read(ctx context.Context, known *schema.Registry, wanted map[sch
 		if read {
 			next[gv] = before
 		}
-		if url == "" || read && before.url == url { // an aggregated server may publish none
+		if url == "" || read && before.url == url { // an aggregated server may not publish a document
 			continue
 		}
 		text, err := k.client.get(ctx, url, "application/json")
@@ -120,7 +119,7 @@ func (k *kinds) read(ctx context.Context, known *schema.Registry, wanted map[sch
 	return next, errors.Join(errs...)
 }
 
-// narrow returns a registry of what is served. One that holds definitions knows these best.
+// narrow returns a registry of the served kinds. A registry of definitions knows its kinds best and is not narrowed.
 func (k *kinds) narrow(known *schema.Registry) *schema.Registry {
 	k.mu.Lock()
 	defer k.mu.Unlock()

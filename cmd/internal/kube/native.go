@@ -13,27 +13,28 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// natives are the policies and bindings of admissionregistration.k8s.io in a cluster, and whether the server acts on
-// them. They are guarded by World.mu.
+// natives are the policies and bindings of admissionregistration.k8s.io in a cluster, and whether the server enforces
+// them. World.mu guards them.
 type natives struct {
-	watches  map[string]*watch // by resource; none that the server does not serve
+	watches  map[string]*watch // by resource; only those that the server serves
 	enforced map[policy.Kind]bool
-	asked    time.Time // for enforced
-	err      error     // why that is not known
+	asked    time.Time // the time of enforced
+	err      error     // the reason why enforced is not known
 
-	since map[policy.Ref]time.Time // of bindings: when they were first seen to be the server's
+	since map[policy.Ref]time.Time // when each binding was first seen in the server's group
 }
 
-// enforcedFor is how long an answer of the server about its plugins is believed.
+// enforcedFor is the time for which an answer of the server about its plugins is trusted.
 const enforcedFor = 10 * time.Minute
 
-// overlap is how long validating policies are enforced by celgate, too, after the server has got them: it takes up to a
-// second to act on what it has stored (policy_source.go in k8s.io/apiserver/pkg/admission/plugin/policy/generic
-// v0.37.2), and there may be several servers. To be denied twice is to be denied.
+// overlap is the time for which celgate still enforces a validating policy after the server has its native copy. A
+// server takes up to a second to enforce an object that it has stored (policy_source.go in
+// k8s.io/apiserver/pkg/admission/plugin/policy/generic v0.37.2), and there may be several servers. Being denied twice
+// does no harm.
 const overlap = 5 * time.Second
 
-// followNatives watches the native kinds that the server serves by now, and asks whether it acts on them, if there are
-// any bindings.
+// followNatives watches the native kinds that the server serves, and asks whether it enforces them if there are any
+// bindings.
 func (w *World) followNatives(ctx context.Context) {
 	served := map[string]schema.GroupVersionResource{}
 	for _, version := range nativeVersions {
@@ -54,7 +55,7 @@ func (w *World) followNatives(ctx context.Context) {
 	}
 	w.mu.Unlock()
 	for _, each := range started {
-		_ = each.wait(ctx) // what may not be read is not there; Failing counts it
+		_ = each.wait(ctx) // a kind that may not be read counts as empty
 	}
 	w.askEnforced(ctx)
 }
@@ -73,12 +74,12 @@ func (w *World) askEnforced(ctx context.Context) {
 	w.natives.asked, w.natives.enforced, w.natives.err = time.Now(), enforced, err
 }
 
-// EnforcedKinds tells which kinds of native policies the server acts on: those whose admission plugin has run, by the
-// server's metrics.
+// EnforcedKinds returns the kinds of native policies that the server enforces: those whose admission plugin has run, by
+// the server's metrics.
 func (c *Client) EnforcedKinds(ctx context.Context) (map[policy.Kind]bool, error) {
 	text, err := c.get(ctx, "/metrics", "text/plain")
 	if err != nil {
-		return nil, fmt.Errorf("ask the server for its admission plugins: %w", err)
+		return nil, fmt.Errorf("read the admission plugins of the server: %w", err)
 	}
 	enforced := map[policy.Kind]bool{}
 	for _, kind := range []policy.Kind{policy.Validating, policy.Mutating} {
@@ -90,7 +91,7 @@ func (c *Client) EnforcedKinds(ctx context.Context) (map[policy.Kind]bool, error
 	return enforced, nil
 }
 
-// bindsNatively reports whether there is any native binding.
+// bindsNatively reports whether there are native bindings.
 func (w *World) bindsNatively() bool {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -102,17 +103,17 @@ func (w *World) bindsNatively() bool {
 	return false
 }
 
-// resourcesOf are the resources of each kind of policy.
+// resourcesOf has the resources of each kind of policy.
 var resourcesOf = map[policy.Kind]struct{ policies, bindings string }{
 	policy.Validating: {mirrored[0], mirrored[1]},
 	policy.Mutating:   {mirrored[2], mirrored[3]},
 	policy.Admission:  {dialectOwn[0], dialectOwn[1]},
 }
 
-// IsHandedOver reports whether the server itself acts on a binding: it exists natively under its name, for the same
-// policy, with that policy, and the server has the admission plugin. A binding of a validating policy is handed over a
-// moment later, so that there is none in which nobody acts; of a mutating one at once, because a change that is
-// made twice may be another one.
+// IsHandedOver reports whether the server itself enforces a binding: a native binding has its name and its policy, that
+// policy exists natively, and the server has the admission plugin. A binding of a validating policy is handed over a
+// moment later, so that it is enforced at any time; one of a mutating policy at once, because applying a mutation twice
+// may give another result.
 func (w *World) IsHandedOver(b *policy.Binding) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -144,8 +145,8 @@ func (n *natives) acts(b *policy.Binding) bool {
 	return native != nil && named == b.PolicyName && policies.get("", named) != nil
 }
 
-// NativeError says why it is not known whether the server acts on native policies of the names of celgate's own; nil
-// if it is known, or if there are none.
+// NativeError says why celgate does not know whether the server enforces the native copies of its own policies; nil if
+// it knows, or if there are no copies.
 func (w *World) NativeError() error {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -158,7 +159,7 @@ func (w *World) NativeError() error {
 	return errors.Join(errs...)
 }
 
-// resourcesOf returns the resources of a version of a group, as they were last read.
+// resourcesOf returns the resources of a version of a group as last read.
 func (k *kinds) resourcesOf(gv schema.GroupVersion) []schema.Resource {
 	k.mu.Lock()
 	defer k.mu.Unlock()

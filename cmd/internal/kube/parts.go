@@ -20,23 +20,22 @@ import (
 
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 
-// Parts are files that the Pods of a Job share, in ConfigMaps of a namespace. What does not fit into one goes on in
-// others.
+// Parts are files that the Pods of a Job share in ConfigMaps of a namespace. A file may span several ConfigMaps.
 type Parts struct {
 	Client    *Client
 	Namespace string
 	Prefix    string                 // of the names of the ConfigMaps
 	Labels    map[string]string      // of the ConfigMaps
-	Owner     *metav1.OwnerReference // with which they go; nil: they stay
+	Owner     *metav1.OwnerReference // the ConfigMaps are deleted with it; nil: they stay
 }
 
-// mostPart is how much of a file a ConfigMap holds, which may have 1 MiB in all.
+// mostPart is the size of the part of a file in one ConfigMap, which may have 1 MiB in all.
 const mostPart = 900_000
 
 // The members of a ConfigMap.
 const (
 	partData = "data"
-	partMore = "celgate.dev/more" // an annotation: how many ConfigMaps the file goes on in
+	partMore = "celgate.dev/more" // an annotation: the number of further ConfigMaps of the file
 )
 
 func (p *Parts) name(file string, i int) string {
@@ -60,10 +59,10 @@ func (p *Parts) object(file string, i, more int, data []byte) *unstructured.Unst
 	return object
 }
 
-// Create makes a file that fits into one ConfigMap. It is an error like [fs.ErrExist] if there is one already.
+// Create makes a file that fits into one ConfigMap. The error is like [fs.ErrExist] if the file exists.
 func (p *Parts) Create(ctx context.Context, file string, data []byte) error {
 	if len(data) > mostPart {
-		return fmt.Errorf("%s has %d bytes, and a ConfigMap takes %d", file, len(data), mostPart)
+		return fmt.Errorf("%s has %d bytes, but a ConfigMap holds at most %d", file, len(data), mostPart)
 	}
 	_, err := p.Client.dynamic.Resource(configMaps).Namespace(p.Namespace).Create(ctx, p.object(file, 0, 0, data),
 		metav1.CreateOptions{FieldManager: fieldManager})
@@ -73,7 +72,7 @@ func (p *Parts) Create(ctx context.Context, file string, data []byte) error {
 	return err
 }
 
-// Write makes or replaces a file. It is there when all of it is.
+// Write makes or replaces a file. Readers see it when it is complete.
 func (p *Parts) Write(ctx context.Context, file string, data []byte) error {
 	more := max(0, len(data)-1) / mostPart
 	for i := more; i >= 0; i-- {
@@ -91,7 +90,7 @@ func (p *Parts) Write(ctx context.Context, file string, data []byte) error {
 	return nil
 }
 
-// Read opens a file. It is an error like [fs.ErrNotExist] if there is none.
+// Read opens a file. The error is like [fs.ErrNotExist] if the file does not exist.
 func (p *Parts) Read(ctx context.Context, file string) (io.ReadCloser, error) {
 	data, more, err := p.chunk(ctx, file, 0)
 	if apierrors.IsNotFound(err) {
@@ -126,7 +125,7 @@ func (p *Parts) chunk(ctx context.Context, file string, i int) (data []byte, mor
 	return data, more, err
 }
 
-// A lateReader reads what it gets when it is first asked for it.
+// A lateReader fetches its content at the first Read.
 type lateReader struct {
 	read func() ([]byte, error)
 	data *bytes.Reader

@@ -15,12 +15,12 @@ import (
 // nativeGroup is the group of the kinds that kube-apiserver enforces itself.
 const nativeGroup = "admissionregistration.k8s.io"
 
-// nativeVersions are those that the native kinds have had, the best first.
+// nativeVersions are all versions of the native kinds, the best first.
 var nativeVersions = []string{"v1", "v1beta1", "v1alpha1"}
 
 // Policies reads the policies and bindings in force: those that the server itself enforces, and those of celgate's own
-// group. Of two with one kind and name the server's counts, as in [World.Sources]. The latter come as objects of
-// admissionregistration.k8s.io/v1, or of the dialect.
+// group. Of two with the same kind and name the server's wins, as in [World.Sources]. Objects of celgate's own group
+// are returned as objects of admissionregistration.k8s.io/v1, or of the dialect.
 func (s *Snapshot) Policies(ctx context.Context) ([]map[string]any, error) {
 	own, err := s.client.servedResources(ctx, policy.OwnGroup, []string{ownVersion.Version, dialectVersion.Version})
 	if err != nil {
@@ -71,19 +71,18 @@ func (c *Client) servedResources(ctx context.Context, group string, versions []s
 	return found, nil
 }
 
-// isDisabled reports that an object of celgate's own group is taken out of force by its annotation.
+// isDisabled reports whether an annotation disables an object of celgate's own group.
 func isDisabled(object map[string]any) bool {
 	return tree.Object(object).Annotation(policy.DisabledAnnotation) == "true"
 }
 
-// Reasons of the condition Ready of an object of celgate's own group that celgate does not put in force though it
-// could.
+// Reasons of the condition Ready of an object of celgate's own group that is valid but withheld.
 const (
-	AuthorUnknown = "AuthorUnknown" // nobody was asked whether its author may read its params
+	AuthorUnknown = "AuthorUnknown" // its author's right to read its params was not checked
 	SecretParams  = "SecretParams"  // its params are Secrets
 )
 
-// isWithheld reports that the status of an object of celgate's own group says so.
+// isWithheld reports whether the status of an object of celgate's own group has one of these reasons.
 func isWithheld(object map[string]any) bool {
 	conditions, _, _ := unstructured.NestedSlice(object, "status", "conditions")
 	return slices.ContainsFunc(conditions, func(c any) bool {

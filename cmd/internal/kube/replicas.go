@@ -22,53 +22,53 @@ const (
 	certificateAnnotation = "policy.celgate.dev/certificate"
 	fightsAnnotation      = "policy.celgate.dev/fights"
 
-	replicaDuration = 30 * time.Second // after which a replica that says nothing is none
+	replicaDuration = 30 * time.Second // a replica that has not reported for so long does not count
 
-	// ReplicaRenewal is how often a replica is to report, even if nothing has changed.
+	// ReplicaRenewal is the longest time between two reports of a replica.
 	ReplicaRenewal = 10 * time.Second
 )
 
-// observed is a state of a Lease and when this replica saw it first. Clocks of other replicas are not trusted: a Lease
-// has expired when it did not change for its duration.
+// observed is a state of a Lease and the time at which this replica first saw it. Clocks of other replicas are not
+// trusted: a Lease has expired when it has not changed for its duration.
 type observed struct {
 	version string
 	at      time.Time
 }
 
-// Replicas tell each other what they have in force, each in a Lease of its own.
+// Replicas tell each other which policies they have in force, each in a Lease of its own.
 type Replicas struct {
 	Client    *Client
 	Namespace string
-	Identity  string // of this one
+	Identity  string // of this replica
 
 	seen map[string]observed // by the name of the Lease
 }
 
-// A Report is what a replica says of itself.
+// A Report is the state of one replica.
 type Report struct {
 	Loaded      Loaded
-	Certificate string // which state of the Secret with the certificate it has; empty: none
+	Certificate string // the state of the certificate's Secret that it has; empty: none
 	Fights      []Fight
 }
 
-// A Fight is what one policy was seen to fight over with another one, or with itself.
+// A Fight is an observed fight between two policies, or of one with itself, over a field.
 type Fight struct {
 	Policy string `json:"policy"`
 	With   string `json:"with,omitempty"`
 	Path   string `json:"path"`
-	Of     string `json:"of"` // which policies these were when they fought
+	Of     string `json:"of"` // the versions of these policies at that time
 }
 
-// Loaded is what a replica has in force: the generations of objects by a part of their uid.
+// Loaded is what a replica has in force: the generations of objects, by a part of their uid.
 type Loaded map[string]int64
 
-// Has reports whether an object is in force as it is now.
+// Has reports whether the present version of an object is in force.
 func (l Loaded) Has(object map[string]any) bool {
 	key, generation := loadedKey(object)
 	return l[key] == generation
 }
 
-// Add adds an object as it is now.
+// Add adds the present version of an object.
 func (l Loaded) Add(object map[string]any) {
 	key, generation := loadedKey(object)
 	l[key] = generation
@@ -80,7 +80,7 @@ func loadedKey(object map[string]any) (string, int64) {
 	return uid[:min(len(uid), 8)], u.GetGeneration()
 }
 
-// Report says what this replica has in force and what certificate, and that it lives.
+// Report publishes the state of this replica, and that it is alive.
 func (r *Replicas) Report(ctx context.Context, report Report) error {
 	text, err := json.Marshal(report.Loaded)
 	if err != nil {
@@ -122,14 +122,14 @@ func (r *Replicas) Leave(ctx context.Context) {
 	// otherwise it expires
 }
 
-// name is that of the Lease: an identity may hold what a name must not.
+// name returns the name of the Lease: an identity may hold characters that a name must not.
 func (r *Replicas) name() string {
 	sum := sha256.Sum256([]byte(r.Identity))
 	return "celgate-" + hex.EncodeToString(sum[:5])
 }
 
-// All returns what each replica that lives has reported. The Leases of others are removed. Only one replica calls it; a
-// Lease that it has not seen before lives.
+// All returns the reports of the living replicas, and removes the Leases of others. Only one replica calls it; a Lease
+// that it sees for the first time counts as alive.
 func (r *Replicas) All(ctx context.Context) ([]Report, error) {
 	client := r.Client.dynamic.Resource(leases).Namespace(r.Namespace)
 	list, err := client.List(ctx, metav1.ListOptions{LabelSelector: replicaLabel + "=true"})
@@ -155,9 +155,9 @@ func (r *Replicas) All(ctx context.Context) ([]Report, error) {
 		seen[lease.GetName()] = state
 		loaded := Loaded{}
 		_ = json.Unmarshal([]byte(lease.GetAnnotations()[loadedAnnotation]),
-			&loaded) // what cannot be read is not in force
+			&loaded) // unreadable: nothing is in force
 		report := Report{Loaded: loaded, Certificate: lease.GetAnnotations()[certificateAnnotation]}
-		_ = json.Unmarshal([]byte(lease.GetAnnotations()[fightsAnnotation]), &report.Fights) // nor is it fought over
+		_ = json.Unmarshal([]byte(lease.GetAnnotations()[fightsAnnotation]), &report.Fights) // unreadable: no fights
 		all = append(all, report)
 	}
 	r.seen = seen

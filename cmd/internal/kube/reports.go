@@ -13,20 +13,21 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// Reports are objects that a program keeps up to date as a whole.
+// Reports are objects that a program replaces as a whole set.
 type Reports struct {
 	Client     *Client
 	Namespaced schema.GroupVersionResource
 	Cluster    schema.GroupVersionResource
-	Labels     map[string]string // of all that there are of them
-	Name       string            // of all; others with the labels belong to somebody else
+	Labels     map[string]string // of all reports
+	Name       string            // of all reports; other objects with the labels are not celgate's
 
-	// In says in which namespaces they are kept, "" for the cluster; nil: in all. Those in others are left alone.
+	// In selects the namespaces that are kept up to date, "" for the cluster; nil: all. Reports in others are left
+	// alone.
 	In func(namespace string) bool
 }
 
-// Write makes the reports in the cluster those that are given, and removes others of the same name. It returns how many
-// were written and removed. A namespace that ends in the meantime is not an error.
+// Write makes the reports in the cluster equal to the given ones, and removes other reports of the same name. It
+// returns the numbers of written and removed ones. A namespace that is deleted in the meantime is not an error.
 func (r *Reports) Write(ctx context.Context, objects []map[string]any) (written, removed int, err error) {
 	keep := map[string]bool{}
 	for _, tree := range objects {
@@ -44,7 +45,7 @@ func (r *Reports) Write(ctx context.Context, objects []map[string]any) (written,
 			object, options)
 		switch {
 		case apierrors.IsNotFound(err) && !r.isServed(ctx, resource):
-			return written, removed, fmt.Errorf("the cluster has no %s: %w", resource.GroupResource(), err)
+			return written, removed, fmt.Errorf("the cluster does not serve %s: %w", resource.GroupResource(), err)
 		case apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, "NamespaceTerminating"):
 		case err != nil:
 			return written, removed, err

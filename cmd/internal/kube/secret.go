@@ -15,7 +15,7 @@ import (
 
 var secrets = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 
-// A Secret is one that replicas share.
+// A Secret is shared by all replicas.
 type Secret struct {
 	Client    *Client
 	Namespace string
@@ -23,7 +23,7 @@ type Secret struct {
 	Type      string // empty: Opaque
 }
 
-// Read returns what the Secret holds and its resourceVersion; nil if there is none.
+// Read returns the content of the Secret and its resourceVersion; nil if it does not exist.
 func (s *Secret) Read(ctx context.Context) (map[string][]byte, string, error) {
 	object, err := s.Client.dynamic.Resource(secrets).Namespace(s.Namespace).Get(ctx, s.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -35,7 +35,7 @@ func (s *Secret) Read(ctx context.Context) (map[string][]byte, string, error) {
 	return content(object)
 }
 
-// Create makes the Secret, and returns what another replica has put there if that was faster.
+// Create makes the Secret, and returns its content: another replica's if that was faster.
 func (s *Secret) Create(ctx context.Context, members map[string][]byte) (map[string][]byte, string, error) {
 	object, err := s.Client.dynamic.Resource(secrets).Namespace(s.Namespace).Create(ctx, s.object(members, ""),
 		metav1.CreateOptions{})
@@ -48,7 +48,7 @@ func (s *Secret) Create(ctx context.Context, members map[string][]byte) (map[str
 	return content(object)
 }
 
-// Update replaces what the Secret held in a version.
+// Update replaces the content of a version of the Secret.
 func (s *Secret) Update(ctx context.Context, members map[string][]byte, version string) error {
 	_, err := s.Client.dynamic.Resource(secrets).Namespace(s.Namespace).Update(ctx, s.object(members, version),
 		metav1.UpdateOptions{})

@@ -22,29 +22,29 @@ import (
 	"github.com/celgate/celgate/schema/builtin"
 )
 
-// A Snapshot is a cluster that is read when something is asked about it, and once: what was read stays as it was. It
-// has the methods of celgate.Cluster, and stores nothing in the cluster.
+// A Snapshot is a cluster that is read on demand, and each part once: it does not change afterwards. It has the methods
+// of celgate.Cluster, and never writes to the cluster.
 type Snapshot struct {
 	client *Client
 	minor  string
 	types  *schema.Registry
-	absent error // kinds that are not in types
+	absent error // names the kinds that are missing in types
 
 	mu       sync.Mutex
-	objects  map[object]map[string]any // nil for what does not exist
+	objects  map[object]map[string]any // nil if it does not exist
 	lists    map[collection][]map[string]any
 	gets     map[collection]int
-	answers  map[string]access // of the authorizer, by what was asked
+	answers  map[string]access // of the authorizer, by question
 	failures map[string]error
 }
 
-// An object is one by its kind and name.
+// An object is the identity of an object: kind, namespace and name.
 type object struct {
 	kind            schema.GroupVersionKind
 	namespace, name string
 }
 
-// A collection is the objects of a kind in a namespace, or in all ("").
+// A collection is the objects of a kind in a namespace, or in all of them ("").
 type collection struct {
 	kind      schema.GroupVersionKind
 	namespace string
@@ -57,11 +57,11 @@ type access struct {
 	err      error
 }
 
-// many is how many objects of a collection are read one by one. After them the whole collection is.
+// many is the number of objects of a collection that are read one by one before the whole collection is.
 const many = 20
 
-// Snapshot begins to read a cluster. Kinds are those of a Kubernetes minor, of the server's own or the newest
-// known one for "", and of the definitions in the cluster.
+// Snapshot begins to read a cluster. Kinds are those of a Kubernetes minor ("": the server's own, or the newest known
+// one) and of the definitions in the cluster.
 func (c *Client) Snapshot(ctx context.Context, minor string) (*Snapshot, error) {
 	s := &Snapshot{
 		client: c, objects: map[object]map[string]any{}, lists: map[collection][]map[string]any{},
@@ -95,16 +95,17 @@ func (c *Client) Snapshot(ctx context.Context, minor string) (*Snapshot, error) 
 	return s, nil
 }
 
-// Minor is the server's.
+// Minor returns the server's minor.
 func (s *Snapshot) Minor() string { return s.minor }
 
-// KnownMinor is the minor whose CEL stands for the server's.
+// KnownMinor returns the minor whose CEL stands for the server's.
 func (s *Snapshot) KnownMinor() string { return knownMinor(s.minor) }
 
-// Types are the kinds of the cluster. The error names what is missing in them.
+// Types returns the kinds of the cluster. The error names the missing ones.
 func (s *Snapshot) Types() (*schema.Registry, error) { return s.types, s.absent }
 
-// User is who makes the requests of this client: name, uid, groups and extra. A server before 1.28 does not tell: nil.
+// User returns the user that the server sees in requests of this client: name, uid, groups and extra; nil for a server
+// before 1.28, which cannot tell.
 func (s *Snapshot) User(ctx context.Context) (*authenticationv1.UserInfo, error) {
 	review := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": authenticationv1.SchemeGroupVersion.String(), "kind": "SelfSubjectReview",
@@ -115,7 +116,7 @@ func (s *Snapshot) User(ctx context.Context) (*authenticationv1.UserInfo, error)
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("ask the server who makes the requests: %w", err)
+		return nil, fmt.Errorf("read the user of the requests from the server: %w", err)
 	}
 	var self authenticationv1.SelfSubjectReview
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(answer.Object, &self); err != nil {
@@ -124,7 +125,7 @@ func (s *Snapshot) User(ctx context.Context) (*authenticationv1.UserInfo, error)
 	return &self.Status.UserInfo, nil
 }
 
-// Err joins what could not be read so far, each once. Answers that rest on it cannot be trusted.
+// Err joins all read errors so far, each once. After one, the results of the snapshot cannot be trusted.
 func (s *Snapshot) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,8 +145,31 @@ func (s *Snapshot) fail(ctx context.Context, err error) error {
 	return err
 }
 
-// Get reads one object. What the cluster does not serve does not exist in it.
+// A Reader reads a Snapshot for a caller that handles errors itself: they do not appear in [Snapshot.Err].
+type Reader struct{ *Snapshot }
+
+// Reader returns a reader of the snapshot.
+func (s *Snapshot) Reader() Reader { return Reader{s} }
+
+// Get reads one object, as [Snapshot.Get] does.
+func (r Reader) Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (map[string]any,
+	error) {
+	return r.get(ctx, kind, namespace, name)
+}
+
+// List reads objects, as [Snapshot.List] does.
+func (r Reader) List(ctx context.Context, kind schema.GroupVersionKind, namespace string) ([]map[string]any, error) {
+	return r.list(ctx, kind, namespace)
+}
+
+// Get reads one object. An object of a kind that is not served does not exist.
 func (s *Snapshot) Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (map[string]any,
+	error) {
+	object, err := s.get(ctx, kind, namespace, name)
+	return object, s.fail(ctx, err)
+}
+
+func (s *Snapshot) get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (map[string]any,
 	error) {
 	resource := s.types.ResourceFor(kind)
 	if resource == nil {
@@ -165,7 +189,7 @@ func (s *Snapshot) Get(ctx context.Context, kind schema.GroupVersionKind, namesp
 	case read || listed:
 		return found, nil
 	case list:
-		if _, err := s.read(ctx, in); err == nil { // who may read one may not be allowed to read all
+		if _, err := s.read(ctx, in); err == nil { // a user who may read one object may not be allowed to read all
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			return s.objects[of], nil
@@ -174,7 +198,7 @@ func (s *Snapshot) Get(ctx context.Context, kind schema.GroupVersionKind, namesp
 	answer, err := s.client.dynamic.Resource(resource.GroupVersionResource).Namespace(namespace).Get(ctx, name,
 		metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return nil, s.fail(ctx, err)
+		return nil, err
 	}
 	if err == nil {
 		found = answer.Object
@@ -185,8 +209,13 @@ func (s *Snapshot) Get(ctx context.Context, kind schema.GroupVersionKind, namesp
 	return found, nil
 }
 
-// List reads the objects of a kind, of a namespace or of all.
+// List reads the objects of a kind, in one namespace or in all ("").
 func (s *Snapshot) List(ctx context.Context, kind schema.GroupVersionKind, namespace string) ([]map[string]any, error) {
+	list, err := s.list(ctx, kind, namespace)
+	return list, s.fail(ctx, err)
+}
+
+func (s *Snapshot) list(ctx context.Context, kind schema.GroupVersionKind, namespace string) ([]map[string]any, error) {
 	in := collection{kind, namespace}
 	s.mu.Lock()
 	found, read := s.lists[in]
@@ -194,8 +223,7 @@ func (s *Snapshot) List(ctx context.Context, kind schema.GroupVersionKind, names
 	if read {
 		return found, nil
 	}
-	list, err := s.read(ctx, in)
-	return list, s.fail(ctx, err)
+	return s.read(ctx, in)
 }
 
 func (s *Snapshot) read(ctx context.Context, in collection) ([]map[string]any, error) {
@@ -217,7 +245,7 @@ func (s *Snapshot) read(ctx context.Context, in collection) ([]map[string]any, e
 	return list, nil
 }
 
-// Authorizer asks the server with SubjectAccessReviews, which it does not store.
+// Authorizer asks the server with SubjectAccessReviews, which are not stored.
 func (s *Snapshot) Authorizer() authorizer.Authorizer { return authorizer.AuthorizerFunc(s.authorize) }
 
 func (s *Snapshot) authorize(ctx context.Context, attr authorizer.Attributes) (authorizer.Decision, string, error) {
@@ -246,29 +274,29 @@ func (s *Snapshot) authorize(ctx context.Context, attr authorizer.Attributes) (a
 type Page struct {
 	Objects []map[string]any
 
-	// Version is the resource version of the state of the cluster that the objects are of.
+	// Version is the resource version of the state of the cluster that the objects belong to.
 	Version string
 
-	// Remaining is how many objects follow, as far as the server tells.
+	// Remaining is the number of further objects, as far as the server tells.
 	Remaining int64
 
-	// Later says that the objects are of a later state of the cluster than those of the pages before: the server has
-	// forgotten that one in the meantime.
+	// Later reports that the objects belong to a later state of the cluster than the pages before, because the earlier
+	// state has expired on the server.
 	Later bool
 }
 
-// pageSize is how many objects the server is asked for at a time.
+// pageSize is the number of objects in one page.
 const pageSize = 500
 
-// Pages reads a collection page by page, in the order of the server's storage: by namespace and name. Nothing is kept.
-// After an error there are no more.
+// Pages reads a collection page by page, in the order of the server's storage: by namespace and name. Pages are not
+// kept. An error is the last page.
 func (s *Snapshot) Pages(ctx context.Context, resource schema.GroupVersionResource, namespace string) iter.Seq2[*Page,
 	error] {
 	return s.client.pages(ctx, resource, namespace, true)
 }
 
-// pages reads a collection page by page. What the server has forgotten between two of them is an error, or read as it
-// is later.
+// pages reads a collection page by page. If its state expires between two pages, that is an error, or the rest is read
+// in a later state.
 func (c *Client) pages(ctx context.Context, resource schema.GroupVersionResource, namespace string,
 	later bool) iter.Seq2[*Page, error] {
 	return func(yield func(*Page, error) bool) {
@@ -302,7 +330,7 @@ func (c *Client) pages(ctx context.Context, resource schema.GroupVersionResource
 	}
 }
 
-// Sizes counts the objects of a resource by namespace, "" of a resource without namespaces. Only metadata is read.
+// Sizes counts the objects of a resource by namespace; "" for a cluster-scoped resource. It reads only metadata.
 func (s *Snapshot) Sizes(ctx context.Context, resource schema.GroupVersionResource) (map[string]int, error) {
 	client, err := metadata.NewForConfigAndClient(s.client.config, s.client.http)
 	if err != nil {
@@ -313,7 +341,7 @@ func (s *Snapshot) Sizes(ctx context.Context, resource schema.GroupVersionResour
 	for {
 		list, err := client.Resource(resource).List(ctx, options)
 		if token := continuation(err); token != "" {
-			options.Continue = token // sizes need not be of one state
+			options.Continue = token // the counts need not be of one state
 			continue
 		}
 		if err != nil {
@@ -328,8 +356,7 @@ func (s *Snapshot) Sizes(ctx context.Context, resource schema.GroupVersionResour
 	}
 }
 
-// continuation is what the server offers in place of a token that has expired, to go on with the collection as it is
-// now.
+// continuation returns the token that the server offers in place of an expired one, to continue with the present state.
 func continuation(err error) string {
 	var status apierrors.APIStatus
 	if !apierrors.IsResourceExpired(err) || !errors.As(err, &status) {
@@ -338,7 +365,7 @@ func continuation(err error) string {
 	return status.Status().Continue
 }
 
-// list reads a collection as it is at one time.
+// list reads a collection in one state.
 func (c *Client) list(ctx context.Context, resource schema.GroupVersionResource, namespace string) ([]map[string]any,
 	error) {
 	var objects []map[string]any
@@ -351,7 +378,8 @@ func (c *Client) list(ctx context.Context, resource schema.GroupVersionResource,
 	return objects, nil
 }
 
-// knownMinor returns the minor whose kinds and CEL stand for those of another: itself if it is known, else the newest.
+// knownMinor returns the minor whose kinds and CEL stand for those of a server's: the same if it is known, else the
+// newest.
 func knownMinor(minor string) string {
 	all := builtin.Minors()
 	if slices.Contains(all, minor) {
@@ -360,7 +388,8 @@ func knownMinor(minor string) string {
 	return all[len(all)-1]
 }
 
-// withDefinitions adds the kinds of definitions. Those that cannot be read are left out; the error names them.
+// withDefinitions adds the kinds of definitions. The error names the definitions that cannot be read; they are left
+// out.
 func withDefinitions(types *schema.Registry, crds []map[string]any) (*schema.Registry, error) {
 	all, err := types.WithCustomResources(crds...)
 	if err == nil {

@@ -25,17 +25,17 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// A watch keeps all objects of one resource. Objects are JSON trees and never changed.
+// A watch keeps all objects of one resource. Objects are JSON trees and never change.
 type watch struct {
 	resource schema.GroupVersionResource
-	changed  func() // called after a change of more than a status, without the lock
+	changed  func() // called after a change of more than a status, without holding the lock
 	stop     context.CancelFunc
 	synced   chan struct{} // closed when all objects are known for the first time
 
 	mu      sync.RWMutex
 	objects map[objectKey]map[string]any
-	order   atomic.Pointer[sortedObjects] // of the objects; nil after a change
-	failed  error                         // of the last try; nil while it works
+	order   atomic.Pointer[sortedObjects] // of the objects, sorted on demand; nil after a change
+	failed  error                         // of the last attempt; nil while it works
 	heard   time.Time
 }
 
@@ -57,16 +57,16 @@ func startWatch(ctx context.Context, client dynamic.Interface, resource schema.G
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
 			events, err := of.Watch(ctx, o)
 			if o.SendInitialEvents == nil ||
-				!apierrors.IsInvalid(err) { // servers before 1.32 take no such watch, and are listed
+				!apierrors.IsInvalid(err) { // servers before 1.32 refuse streaming lists; they get a list
 				w.note(err)
 			}
 			return events, err
 		},
 	}
-	quiet := klog.New(logr.Discard().GetSink()) // what is wrong is in failed
+	quiet := klog.New(logr.Discard().GetSink()) // errors are kept in failed
 	reflector := cache.NewReflectorWithOptions(source, &unstructured.Unstructured{}, w, cache.ReflectorOptions{
 		Name: resource.String(), Logger: &quiet,
-		// A kind may be served a moment after its definition is seen, and a server that restarts is awaited.
+		// A kind may be served a moment after its definition is seen, and a server may restart.
 		Backoff: &wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 10,
 			Cap: 5 * time.Second},
 	})
@@ -80,7 +80,7 @@ func (w *watch) note(err error) {
 	w.failed = err
 }
 
-// err says why the watch does not work; nil if it does.
+// err returns the reason why the watch does not work; nil if it does.
 func (w *watch) err() error {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -90,7 +90,7 @@ func (w *watch) err() error {
 	return fmt.Errorf("watch %s: %w", w.resource.GroupResource(), w.failed)
 }
 
-// isMissing reports that the cluster does not serve one of celgate's own kinds.
+// isMissing reports whether the cluster does not serve the resource, one of celgate's own.
 func (w *watch) isMissing() bool {
 	return w.resource.Group == policy.OwnGroup && apierrors.IsNotFound(w.err())
 }
@@ -104,7 +104,7 @@ func (w *watch) isSynced() bool {
 	}
 }
 
-// wait returns when all objects are known, or with an error when the context ends or they cannot be read.
+// wait waits until all objects are known. The error says that the context has ended or why they cannot be read.
 func (w *watch) wait(ctx context.Context) error {
 	if w.isSynced() {
 		return nil
@@ -125,14 +125,14 @@ func (w *watch) wait(ctx context.Context) error {
 	}
 }
 
-// get returns an object, nil if there is none.
+// get returns an object; nil if it does not exist.
 func (w *watch) get(namespace, name string) map[string]any {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	return w.objects[objectKey{namespace, name}]
 }
 
-// list returns the objects of a namespace, of all for "", by namespace and name. The caller must not change the slice.
+// list returns the objects of a namespace, or of all (""), by namespace and name. The caller must not change the slice.
 func (w *watch) list(namespace string) []map[string]any {
 	s := w.sortObjects()
 	if namespace == "" {
@@ -146,13 +146,13 @@ func (w *watch) list(namespace string) []map[string]any {
 	return s.objects[from:to:to]
 }
 
-// sortObjects returns the objects in their order, which is made again after a change only.
+// sortObjects returns the sorted objects; they are sorted once after a change.
 func (w *watch) sortObjects() *sortedObjects {
 	if s := w.order.Load(); s != nil {
 		return s
 	}
 	w.mu.RLock()
-	defer w.mu.RUnlock() // a change waits until the order of before is stored, and takes it away
+	defer w.mu.RUnlock() // a concurrent change waits until this order is stored, and then discards it
 	s := &sortedObjects{keys: slices.SortedFunc(maps.Keys(w.objects), objectKey.compare)}
 	s.objects = make([]map[string]any, len(s.keys))
 	for i, key := range s.keys {
@@ -162,7 +162,7 @@ func (w *watch) sortObjects() *sortedObjects {
 	return s
 }
 
-// sortedObjects are the objects of a watch by namespace and name.
+// sortedObjects are the objects of a watch, by namespace and name.
 type sortedObjects struct {
 	keys    []objectKey
 	objects []map[string]any
@@ -172,12 +172,12 @@ func (k objectKey) compare(other objectKey) int {
 	return cmp.Or(cmp.Compare(k.namespace, other.namespace), cmp.Compare(k.name, other.name))
 }
 
-// What follows is cache.ReflectorStore.
+// The following methods implement cache.ReflectorStore.
 
-// Add puts an object in place.
+// Add adds an object.
 func (w *watch) Add(object any) error { return w.change(object, false) }
 
-// Update puts an object in place of the last one.
+// Update replaces an object.
 func (w *watch) Update(object any) error { return w.change(object, false) }
 
 // Delete removes an object.
@@ -204,14 +204,14 @@ func (w *watch) change(object any, remove bool) error {
 	return nil
 }
 
-// sameSpec reports that two states of an object differ in nothing that policies and kinds are made of: a status, which
-// celgate itself writes too, does not count.
+// sameSpec reports whether two states of an object are equal for policies and kinds: a status, which celgate itself
+// writes too, does not count.
 func sameSpec(a, b *unstructured.Unstructured) bool {
 	return a.GetUID() == b.GetUID() && a.GetGeneration() == b.GetGeneration() &&
 		maps.Equal(a.GetAnnotations(), b.GetAnnotations())
 }
 
-// Replace puts the objects of a list in place of all.
+// Replace replaces all objects by those of a list.
 func (w *watch) Replace(list []any, _ string) error {
 	objects := make(map[objectKey]map[string]any, len(list))
 	for _, object := range list {
@@ -234,12 +234,12 @@ func (w *watch) Replace(list []any, _ string) error {
 	return nil
 }
 
-// UpdateResourceVersion is called after each event, also after those by which a server only says how far it is.
+// UpdateResourceVersion is called after each event, also after bookmarks.
 func (w *watch) UpdateResourceVersion(string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.heard = time.Now()
 }
 
-// Resync has nothing to do: whoever reads, reads the store.
+// Resync does nothing: readers read the store.
 func (w *watch) Resync() error { return nil }

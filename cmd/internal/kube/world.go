@@ -36,7 +36,7 @@ var (
 	dialectOwn     = []string{"admissionpolicies", "admissionpolicybindings", "namespacedadmissionpolicybindings",
 		"admissionpolicylibraries"}
 
-	// ownResources are all of them, each in its version.
+	// ownResources are all resources of celgate's own group, each in its version.
 	ownResources = slices.Concat(resourcesIn(ownVersion, mirrored), resourcesIn(dialectVersion, dialectOwn))
 
 	namespaces  = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
@@ -61,7 +61,7 @@ func ownResource(name string) schema.GroupVersionResource {
 	return ownVersion.WithResource(name)
 }
 
-// A World is what an engine sees of a live cluster. It has the methods of celgate.Cluster.
+// A World is a live cluster as watches show it. It has the methods of celgate.Cluster.
 type World struct {
 	client  *Client
 	ctx     context.Context // of the watches
@@ -69,18 +69,18 @@ type World struct {
 	minor   string // of the server, such as "1.37"
 	builtin *schema.Registry
 
-	policies   []*watch // as ownResources
+	policies   []*watch // in the order of ownResources
 	crds       *watch
 	namespaces *watch
-	changes    chan struct{} // policies, bindings or kinds
-	pokes      chan struct{} // what refresh looks at
+	changes    chan struct{} // signals: policies, bindings or kinds have changed
+	pokes      chan struct{} // wakes refresh
 	natives    natives
 
 	kinds *kinds
 	types atomic.Pointer[schema.Registry]
 
 	made         atomic.Pointer[madeOf]
-	undocumented atomic.Pointer[error] // why kinds are not as the server has them now
+	undocumented atomic.Pointer[error] // the reason why kinds are not up to date
 
 	sourcesMu sync.Mutex
 	sources   map[generation]Source // of the last call of Sources
@@ -89,9 +89,9 @@ type World struct {
 	params map[schema.GroupVersionResource]*watch
 }
 
-// Watch starts to watch a cluster, until the context ends. Kinds and CEL are those of a minor that celgate knows: the
-// server's, or the newest for one that it does not know. It returns when everything but params is known; the error says
-// what cannot be read. A cluster without celgate's own kinds has no policies.
+// Watch watches a cluster until the context ends. Kinds and CEL are those of the server's minor, or of the newest known
+// one. It returns when everything but params is known; the error says what cannot be read. A cluster without celgate's
+// own kinds does not have policies.
 func (c *Client) Watch(ctx context.Context) (*World, error) {
 	minor, err := c.Minor(ctx)
 	if err != nil {
@@ -128,12 +128,12 @@ func (c *Client) Watch(ctx context.Context) (*World, error) {
 }
 
 const (
-	kindsPoll   = 30 * time.Second       // kinds of other servers come without a definition
+	kindsPoll   = 30 * time.Second       // aggregated servers change their kinds without a definition
 	kindsSettle = 500 * time.Millisecond // a kind is served a moment after its definition is seen
 )
 
-// refresh asks again what the server serves and acts on, when definitions or native policies have changed and from
-// time to time.
+// refresh rereads what the server serves and enforces: after changes of definitions and native policies, and from time
+// to time.
 func (w *World) refresh() {
 	tick := time.NewTicker(kindsPoll)
 	defer tick.Stop()
@@ -154,16 +154,16 @@ func (w *World) refresh() {
 	}
 }
 
-// definitions is a registry of the built-in kinds and the definitions that there are now and that can be read.
+// definitions returns a registry of the built-in kinds and the present, readable definitions.
 func (w *World) definitions() *schema.Registry {
-	types, _ := withDefinitions(w.builtin, w.crds.list("")) // Types tells the error
+	types, _ := withDefinitions(w.builtin, w.crds.list("")) // Types returns the error
 	return types
 }
 
-// Minor is the server's.
+// Minor returns the server's minor.
 func (w *World) Minor() string { return w.minor }
 
-// KnownMinor is the minor whose kinds and CEL stand for the server's.
+// KnownMinor returns the minor whose kinds and CEL stand for the server's.
 func (w *World) KnownMinor() string {
 	if quirks.ReleaseOf(w.minor).Own {
 		return knownMinor(w.minor)
@@ -171,13 +171,13 @@ func (w *World) KnownMinor() string {
 	return knownMinor("")
 }
 
-// Changes gets a value after policies, bindings or kinds have changed.
+// Changes receives a value after policies, bindings or kinds have changed.
 func (w *World) Changes() <-chan struct{} { return w.changes }
 
 func (w *World) signal() {
 	select {
 	case w.changes <- struct{}{}:
-	default: // there is one already
+	default: // one is pending
 	}
 }
 
@@ -189,12 +189,12 @@ func (w *World) triggerRefresh() {
 	}
 }
 
-// CheckSynced says whether everything is known and being watched; an error names what is not.
+// CheckSynced returns an error that names everything that is not yet known or not being watched.
 func (w *World) CheckSynced() error {
 	var errs []error
 	for _, each := range append(slices.Clone(w.policies), w.crds, w.namespaces) {
 		if !each.isSynced() && !each.isMissing() {
-			errs = append(errs, cmp.Or(each.err(), fmt.Errorf("%s are not known yet", each.resource.GroupResource())))
+			errs = append(errs, cmp.Or(each.err(), fmt.Errorf("%s have not been read yet", each.resource.GroupResource())))
 		}
 	}
 	return errors.Join(errs...)
@@ -204,24 +204,59 @@ func (w *World) CheckSynced() error {
 type Source struct {
 	Resource string
 	Object   map[string]any
-	Policy   *policy.Policy // one of these, or Err
+	Policy   *policy.Policy // one of these three, or Err
 	Binding  *policy.Binding
 	Library  *policy.Library
 	Err      error
 	Disabled bool // by its annotation
-	Native   bool // the server itself acts on this binding
+	Native   bool // the server itself enforces this binding
 
-	// Withheld is why celgate does not put the object in force, though nothing is wrong with it; nil if it does.
+	// Withheld is the reason why celgate does not put a valid object in force; nil if it does.
 	Withheld *Condition
 }
 
-// Read is what the object of a source was read as.
-func (s *Source) Read() policy.Object {
-	return policy.Object{Policy: s.Policy, Binding: s.Binding, Library: s.Library}
+// Ref returns the name of the policy, binding or library; zero if it could not be read.
+func (s *Source) Ref() policy.Ref {
+	switch {
+	case s.Policy != nil:
+		return s.Policy.Ref()
+	case s.Binding != nil:
+		return s.Binding.Ref()
+	case s.Library != nil:
+		return s.Library.Ref()
+	}
+	return policy.Ref{}
 }
 
-// Sources returns the policies, bindings and libraries of the cluster; as a set those of them that celgate is to act
-// on. A policy whose spec has not changed since the last call is the same value.
+// addTo adds the policy, binding or library of a source to a set.
+func (s *Source) addTo(set *policy.Set) {
+	switch {
+	case s.Policy != nil:
+		set.Policies = append(set.Policies, s.Policy)
+	case s.Binding != nil:
+		set.Bindings = append(set.Bindings, s.Binding)
+	case s.Library != nil:
+		set.Libraries = append(set.Libraries, s.Library)
+	}
+}
+
+// read converts the object of a source.
+func (s *Source) read(object map[string]any) {
+	var read policy.Set
+	s.Err = read.Add(policy.Native(object), nil)
+	read.MarkStored()
+	switch {
+	case len(read.Policies) > 0:
+		s.Policy = read.Policies[0]
+	case len(read.Bindings) > 0:
+		s.Binding = read.Bindings[0]
+	case len(read.Libraries) > 0:
+		s.Library = read.Libraries[0]
+	}
+}
+
+// Sources returns the policies, bindings and libraries of the cluster, and the set of those that celgate enforces. A
+// policy whose spec has not changed since the last call is the same value.
 func (w *World) Sources() ([]Source, *policy.Set) {
 	w.sourcesMu.Lock()
 	defer w.sourcesMu.Unlock()
@@ -235,17 +270,14 @@ func (w *World) Sources() ([]Source, *policy.Set) {
 			s, known := w.sources[of]
 			if !known || of.uid == "" {
 				s = Source{Resource: ownResources[i].Resource}
-				var read policy.Object
-				read, s.Err = policy.Read(policy.Native(object), nil)
-				read.Store()
-				s.Policy, s.Binding, s.Library = read.Policy, read.Binding, read.Library
+				s.read(object)
 			}
 			s.Object, s.Disabled = object, isDisabled(object)
 			s.Native = s.Binding != nil && w.IsHandedOver(s.Binding)
 			next[of] = s
 			sources = append(sources, s)
 			if s.Err == nil && !s.Disabled && !s.Native {
-				set.Add(s.Read())
+				s.addTo(set)
 			}
 		}
 	}
@@ -253,7 +285,7 @@ func (w *World) Sources() ([]Source, *policy.Set) {
 	return sources, set
 }
 
-// Find returns a policy of celgate's own group as the server has it now; nil if it has none.
+// Find returns the present version of a policy of celgate's own group from the server; nil if it does not exist.
 func (w *World) Find(ctx context.Context, ref policy.Ref) (*policy.Policy, error) {
 	of, known := resourcesOf[policy.Kind(ref.Kind)]
 	if !known {
@@ -276,7 +308,7 @@ type generation struct {
 	number int64
 }
 
-// Reread returns the source with its object as it is now, and false if that is gone or is another one by now.
+// Reread returns the source with its present object, and false if the object was deleted or replaced.
 func (w *World) Reread(s Source) (Source, bool) {
 	was := unstructured.Unstructured{Object: s.Object}
 	stored := w.policies[slices.Index(ownResources, ownResource(s.Resource))]
@@ -288,12 +320,12 @@ func (w *World) Reread(s Source) (Source, bool) {
 	return s, true
 }
 
-// Types makes a registry of the kinds that there are now, and uses it from now on. The error names those that are left
-// out, or as they were, because they cannot be read.
+// Types makes a registry of the present kinds and remembers it. The error names the kinds that cannot be read: they are
+// left out, or keep their last state.
 func (w *World) Types() (*schema.Registry, error) {
 	made := madeOf{definitions: w.crds.list(""), revision: w.kinds.revision()}
 	if last := w.made.Load(); last == nil ||
-		!last.equal(&made) { // what policies were checked against stays, where it can
+		!last.equal(&made) { // equal kinds keep the same registry, so that results of checks stay valid
 		made.types, made.err = withDefinitions(w.builtin, made.definitions)
 		made.types = w.kinds.narrow(made.types)
 		w.made.Store(&made)
@@ -306,7 +338,7 @@ func (w *World) Types() (*schema.Registry, error) {
 	return types, err
 }
 
-// madeOf is a registry with what it was made of.
+// madeOf is a registry with its inputs.
 type madeOf struct {
 	definitions []map[string]any
 	revision    int
@@ -318,9 +350,9 @@ func (m *madeOf) equal(other *madeOf) bool {
 	return m.revision == other.revision && slices.EqualFunc(m.definitions, other.definitions, tree.IsSame)
 }
 
-// Follow watches the params of the policies of a set, and stops to watch what none of them names any more. It waits for
-// what is new until the context ends. An error names the kinds that cannot be read; requests that need them fail as
-// the failurePolicy says.
+// Follow watches the params of the policies of a set, and stops the watches that are no longer needed. It waits for new
+// watches until the context ends. The error names the kinds that cannot be read; requests that need them fail, and the
+// failurePolicy decides.
 func (w *World) Follow(ctx context.Context, set *policy.Set) error {
 	types := w.types.Load()
 	wanted := map[schema.GroupVersionResource]bool{}
@@ -356,7 +388,7 @@ func (w *World) Follow(ctx context.Context, set *policy.Set) error {
 	return errors.Join(errs...)
 }
 
-// ParamError says why the params of a kind cannot be read; nil if they can, or if nobody asked for them.
+// ParamError says why the params of a kind cannot be read; nil if they can, or if they are not watched.
 func (w *World) ParamError(kind schema.GroupVersionKind) error {
 	types := w.types.Load()
 	if types == nil {
@@ -364,7 +396,7 @@ func (w *World) ParamError(kind schema.GroupVersionKind) error {
 	}
 	resource := types.ResourceFor(kind)
 	if resource == nil {
-		return fmt.Errorf("the cluster has no kind %s", kind)
+		return fmt.Errorf("the cluster does not serve the kind %s", kind)
 	}
 	if each := w.watchOf(resource.GroupVersionResource); each != nil {
 		return each.err()
@@ -381,7 +413,7 @@ func (w *World) watchOf(resource schema.GroupVersionResource) *watch {
 	return w.params[resource]
 }
 
-// Get returns a namespace or a param: the one that the watch knows, or, if it knows none, what the server says.
+// Get returns a namespace or a param: from the watch, or else from the server.
 func (w *World) Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (map[string]any, error) {
 	resource, err := w.resource(kind)
 	if err != nil {
@@ -427,7 +459,7 @@ func (w *World) resource(kind schema.GroupVersionKind) (schema.GroupVersionResou
 			return resource.GroupVersionResource, nil
 		}
 	}
-	return schema.GroupVersionResource{}, fmt.Errorf("the cluster has no kind %s", kind)
+	return schema.GroupVersionResource{}, fmt.Errorf("the cluster does not serve the kind %s", kind)
 }
 
 // Authorizer asks the server.
@@ -435,22 +467,22 @@ func (w *World) Authorizer() authorizer.Authorizer {
 	return authorizer.AuthorizerFunc(w.client.authorize)
 }
 
-// A WatchState is how the watch of a resource is.
+// A WatchState is the state of the watch of a resource.
 type WatchState struct {
 	Resource string    // such as deployments.apps
-	Objects  int       // that are known
-	Heard    time.Time // when the server last sent something; zero if never
-	Err      error     // why it does not work; nil if it does
+	Objects  int       // known objects
+	Heard    time.Time // the last time that the server sent something; zero if never
+	Err      error     // the reason why it does not work; nil if it does
 }
 
-// Watches returns how all watches are, those of params too.
+// Watches returns the states of all watches, including those of params.
 func (w *World) Watches() []WatchState {
 	w.mu.RLock()
 	all := append(slices.Collect(maps.Values(w.params)), w.crds, w.namespaces)
 	all = slices.AppendSeq(all, maps.Values(w.natives.watches))
 	w.mu.RUnlock()
 	var states []WatchState
-	seen := map[schema.GroupVersionResource]bool{} // a definition can be a param, too
+	seen := map[schema.GroupVersionResource]bool{} // definitions can be params, too
 	for _, each := range append(all, w.policies...) {
 		if each.isMissing() || seen[each.resource] {
 			continue

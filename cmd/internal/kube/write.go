@@ -21,7 +21,7 @@ var configurations = map[string]schema.GroupVersionResource{
 		Resource: "validatingwebhookconfigurations"},
 }
 
-// ApplyConfiguration makes a webhook configuration what it should be. What others have written elsewhere in it stays.
+// ApplyConfiguration applies a webhook configuration. Fields that others have set stay.
 func (c *Client) ApplyConfiguration(ctx context.Context, configuration map[string]any) error {
 	object := &unstructured.Unstructured{Object: configuration}
 	_, err := c.dynamic.Resource(configurations[object.GetKind()]).
@@ -29,7 +29,7 @@ func (c *Client) ApplyConfiguration(ctx context.Context, configuration map[strin
 	return err
 }
 
-// HasConfigurations reports whether there are both webhook configurations of a name.
+// HasConfigurations reports whether both webhook configurations of a name exist.
 func (c *Client) HasConfigurations(ctx context.Context, name string) (bool, error) {
 	for _, resource := range configurations {
 		_, err := c.dynamic.Resource(resource).Get(ctx, name, metav1.GetOptions{})
@@ -43,7 +43,7 @@ func (c *Client) HasConfigurations(ctx context.Context, name string) (bool, erro
 	return true, nil
 }
 
-// A Condition is one of the status of a policy.
+// A Condition is a condition in the status of a policy.
 type Condition struct {
 	Type    string
 	True    bool
@@ -51,24 +51,24 @@ type Condition struct {
 	Message string
 }
 
-// A Status is what has become of a policy or binding.
+// A Status is the status of a policy or binding.
 type Status struct {
 	Conditions []Condition
 
-	// TypeChecking is what the type checker of the API server would warn about; nil for what it does not check.
+	// TypeChecking holds the warnings of the API server's type checker; nil for kinds that it does not check.
 	TypeChecking *TypeChecking
 
-	Order int64 // the place of a mutating policy among those in force; 0: none
+	Order int64 // the place of a mutating policy among those in force, from 1; 0: none
 
-	Reads, Writes, Why []string // of a mutating policy of the dialect: its fields, and why it runs behind others
+	Reads, Writes, Why []string // of a mutating policy of the dialect; Why: reasons for its place
 
-	// What else is said of policies of the dialect.
+	// The remaining fields are for policies of the dialect.
 	ParamKind     *MatchedKind // nil: none
 	MatchedKinds  []MatchedKind
 	EstimatedCost []EstimatedCost
 }
 
-// TypeChecking has the shape that the status of a native policy has.
+// TypeChecking has the shape of the same member in the status of a native policy.
 type TypeChecking struct {
 	ExpressionWarnings []ExpressionWarning
 }
@@ -76,7 +76,7 @@ type TypeChecking struct {
 // An ExpressionWarning is one warning about an expression.
 type ExpressionWarning struct{ FieldRef, Warning string }
 
-// A MatchedKind is a kind that a policy is about, with the generation of its definition; 0: it is built in.
+// A MatchedKind is a kind that a policy matches, with the generation of its definition; 0: built in.
 type MatchedKind struct {
 	APIVersion, Kind string
 	Generation       int64
@@ -90,7 +90,7 @@ func (k MatchedKind) tree() map[string]any {
 	return tree
 }
 
-// An EstimatedCost is what a policy may cost at most of a budget that has Limit CEL cost units.
+// An EstimatedCost is the highest estimated cost of a policy against a budget of Limit CEL cost units.
 type EstimatedCost struct {
 	Of           string // such as "validations" or "mutations[0]"
 	Units, Limit int64
@@ -110,7 +110,7 @@ func toList(texts []string) []any {
 	return list
 }
 
-// addDialect adds what only policies of the dialect say.
+// addDialect adds the members that only policies of the dialect have.
 func (is *Status) addDialect(status map[string]any) {
 	if is.ParamKind != nil {
 		status["paramKind"] = is.ParamKind.tree()
@@ -130,8 +130,7 @@ func (is *Status) addDialect(status map[string]any) {
 	}
 }
 
-// WriteStatus writes what has become of an object, unless the status says so already. An object that is gone by now is
-// no error.
+// WriteStatus writes the status of an object unless it is equal. It is not an error if the object is gone.
 func (c *Client) WriteStatus(ctx context.Context, s Source, is Status) error {
 	conditions := is.Conditions
 	object := unstructured.Unstructured{Object: s.Object}
@@ -194,7 +193,7 @@ func (c *Client) WriteStatus(ctx context.Context, s Source, is Status) error {
 			"metadata": metadata,
 			"status":   status,
 		}}, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // the uid is another one's
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // the name belongs to another object by now
 		return nil
 	}
 	return err

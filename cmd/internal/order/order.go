@@ -86,7 +86,7 @@ func Note(ctx context.Context, engine *celgate.Engine, req *celgate.Prepared, d 
 		"the order of mutating policies matters: in the order %s the result is another one, and the API server chooses the order at random; celgate explain shows both", strings.Join(other.Policies, ", "))}, nil
 }
 
-// hasFailed reports that a mutating policy failed, which may hide the changes of others.
+// hasFailed reports whether a mutating policy failed, which may hide the changes of others.
 func hasFailed(d *celgate.Decision) bool {
 	return slices.ContainsFunc(d.Violations, func(v celgate.Violation) bool { return v.Phase == policy.PhaseMutation })
 }

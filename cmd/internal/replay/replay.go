@@ -29,10 +29,10 @@ type Result struct {
 // most is how many values of one change are looked for in the end.
 const most = 1000
 
-// IsIdempotent reports that a second run leaves the object as it is.
+// IsIdempotent reports whether a second run leaves the object as it is.
 func (r *Result) IsIdempotent() bool { return len(r.Again) == 0 && r.Denied == "" }
 
-// Survives reports that what each policy set is there in the end.
+// Survives reports whether what each policy set is there in the end.
 func (r *Result) Survives() bool { return len(r.Lost) == 0 }
 
 // A Change is what one policy does to the object in the second run.
@@ -47,7 +47,7 @@ type By struct{ Policy, Binding, Param string }
 
 // WiderText words that a policy sets more than was looked at.
 func (b By) WiderText() string {
-	return fmt.Sprintf("policy %s sets more than %d values: of the others it is not known whether they survive", b.Policy,
+	return fmt.Sprintf("policy %s sets more than %d values: whether the others survive is not known", b.Policy,
 		most)
 }
 
@@ -161,11 +161,11 @@ func (l Loss) String() string {
 	}
 	switch what := writeValue(l.Value); {
 	case l.Item && l.Removed:
-		return fmt.Sprintf("%s: policy %s took %s away, %s puts it back", l.Path, l.Policy, what, thief)
+		return fmt.Sprintf("%s: policy %s removed %s, %s restores it", l.Path, l.Policy, what, thief)
 	case l.Item:
-		return fmt.Sprintf("%s: policy %s added %s, %s takes it away", l.Path, l.Policy, what, thief)
+		return fmt.Sprintf("%s: policy %s added %s, %s removes it", l.Path, l.Policy, what, thief)
 	case l.Removed:
-		return fmt.Sprintf("%s: policy %s removed it, %s puts it back", l.Path, l.Policy, thief)
+		return fmt.Sprintf("%s: policy %s removed it, %s restores it", l.Path, l.Policy, thief)
 	default:
 		return fmt.Sprintf("%s: policy %s set %s, %s undoes it", l.Path, l.Policy, what, thief)
 	}

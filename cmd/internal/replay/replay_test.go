@@ -45,7 +45,7 @@ func TestLost(t *testing.T) {
 		"removed": {"{} | {spec: {hostname: x}} | {spec: {}}",
 			[]string{`spec.hostname: policy a set "x", policy b undoes it`}},
 		"put back": {"{spec: {hostname: x}} | {} | {spec: {hostname: x}}",
-			[]string{`spec: policy a removed it, policy b puts it back`}},
+			[]string{`spec: policy a removed it, policy b restores it`}},
 		"restored": {"{} | {spec: {hostname: x}} | {spec: {hostname: z}} | {spec: {hostname: x}}",
 			[]string{`spec.hostname: policy b set "z", policy c undoes it`}},
 		"another member": {"{} | {metadata: {labels: {a: b, c.d/e: f}}} | {metadata: {labels: {a: b, c.d/e: g}}}",
@@ -61,10 +61,10 @@ func TestLost(t *testing.T) {
 				`spec.containers[name=a].image: policy a set "i", policy b undoes it`}},
 		"an item of a list without keys": {"{spec: {tolerations: [{key: a}]}} | {spec: {tolerations: [{key: a}, {key: b}]}} | " +
 			"{spec: {tolerations: [{key: a}]}}",
-			[]string{`spec.tolerations: policy a added the item "b", policy b takes it away`}},
+			[]string{`spec.tolerations: policy a added the item "b", policy b removes it`}},
 		"one of two equal items": {"{spec: {tolerations: [{key: a}]}} | {spec: {tolerations: [{key: a}, {key: a}]}} | " +
 			"{spec: {tolerations: [{key: a}]}}",
-			[]string{`spec.tolerations: policy a added the item "a", policy b takes it away`}},
+			[]string{`spec.tolerations: policy a added the item "a", policy b removes it`}},
 		"an item back": {"{spec: {tolerations: [{key: a}]}} | {spec: {tolerations: []}} | {spec: {tolerations: [{key: a}]}}",
 			[]string{`spec.tolerations: policy a set [], policy b undoes it`}},
 	} {

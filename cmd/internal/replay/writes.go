@@ -49,7 +49,7 @@ func (w *write) path() string {
 	return b.String()
 }
 
-// holds reports that an object has what was written.
+// holds reports whether an object has what was written.
 func (w *write) holds(object map[string]any) bool {
 	var at any = object
 	for _, s := range w.steps {

@@ -11,18 +11,18 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// The rules of findings that no policy is to blame for.
+// Rules of findings without a policy.
 var otherRules = []sarifRule{
 	{ID: "rejected", Short: sarifText{"the server would not store the policy or binding"}},
-	{ID: "refused", Short: sarifText{"the server refuses the request, whatever the policies say"}},
+	{ID: "refused", Short: sarifText{"the server refuses the request, regardless of the policies"}},
 	{ID: "unenforced", Short: sarifText{"nothing was enforced"}},
 	{ID: "not-run", Short: sarifText{"there is no answer"}},
 	{ID: "warning", Short: sarifText{"a warning that the server sends"}},
 	{ID: "audit-annotation", Short: sarifText{"an entry for the audit log"}},
-	{ID: "note", Short: sarifText{"how the answer came about"}},
+	{ID: "note", Short: sarifText{"the reasons of the answer"}},
 }
 
-// findings counts an item and returns what there is to say about it, at the place of its manifest.
+// findings counts an item and returns its findings, with positions in the manifest.
 func (t *textWriter) findings(it Item) []finding {
 	_, _, blocks := t.count(it)
 	var all []finding
@@ -45,7 +45,7 @@ func (t *textWriter) findings(it Item) []finding {
 	return all
 }
 
-// placeOf is the place of what a block is about in the manifest: the field to blame, or the whole.
+// placeOf returns the position of a block in the manifest: the field to blame, or the whole object.
 func (it Item) placeOf(b block) policy.Position {
 	if b.field != "" && it.Locate != nil {
 		if at := it.Locate(b.field); at.IsValid() {
@@ -55,7 +55,7 @@ func (it Item) placeOf(b block) policy.Position {
 	return it.Place
 }
 
-// rejectionFindings are why the server would not store a policy, at the places of what is wrong.
+// rejectionFindings returns the reasons why the server would not store a policy, with their positions.
 func rejectionFindings(r Rejection) []finding {
 	var all []finding
 	for _, b := range rejectionBlocks(r) {
@@ -72,7 +72,7 @@ func rejectionFindings(r Rejection) []finding {
 	return all
 }
 
-// finding is a block in one text, with its expression in place of an excerpt.
+// finding returns a block as one text, with its expression in place of an excerpt.
 func (b block) finding() finding {
 	f := finding{level: check.Note, rule: b.policy, title: b.label, cause: b.place}
 	switch b.label {
@@ -88,6 +88,8 @@ func (b block) finding() finding {
 		f.rule, f.title, b.message = "audit-annotation", "audit annotation", b.audit+": "+b.message
 	case b.label == "denied":
 		f.rule = "refused"
+	case b.label == unchecked:
+		f.rule = "unchecked"
 	default:
 		f.rule = b.label
 	}
@@ -104,10 +106,10 @@ func (b block) finding() finding {
 	return f
 }
 
-// A findingsWriter writes decisions for other programs than a terminal.
+// A findingsWriter is the common part of formats for other programs.
 type findingsWriter struct {
 	w    io.Writer
-	text *textWriter // knows what there is to say, and counts
+	text *textWriter // computes the findings, and counts
 }
 
 func newFindings(w io.Writer, o Options) findingsWriter {
@@ -134,7 +136,7 @@ func (g *applyGitHub) Close() error {
 	return err
 }
 
-// applySARIF writes a result for everything that there is to say; policies are the rules.
+// applySARIF writes a result for each finding; policies are the rules.
 type applySARIF struct {
 	findingsWriter
 	all []finding
@@ -175,7 +177,7 @@ func (s *applySARIF) Close() error {
 	return writeSARIF(s.w, "apply", rules, s.all)
 }
 
-// applyJUnit writes a testsuite for each file, a testcase for each request; policies that the server would not store
+// applyJUnit writes a testsuite for each file and a testcase for each request; policies that the server would not store
 // come first.
 type applyJUnit struct {
 	findingsWriter
@@ -213,7 +215,7 @@ func (j *applyJUnit) Write(it Item) error {
 }
 
 func (j *applyJUnit) Close() error {
-	if why := j.text.unenforcedReason(); why != "" { // a case of its own, which shows in every dashboard
+	if why := j.text.unenforcedReason(); why != "" { // a case of its own, so that every dashboard shows it
 		c := junitCase{Name: "policies", Output: why}
 		if j.text.inForce == 0 {
 			c.Errors = []junitMessage{{why, "unenforced", ""}}

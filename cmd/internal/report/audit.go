@@ -16,28 +16,28 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// An Ask is a question about an object that exists.
+// An Ask is a question about an existing object.
 type Ask string
 
-// The questions.
+// Questions.
 const (
-	AskCreate Ask = "create" // may somebody create another one like it?
-	AskUpdate Ask = "update" // may it be updated, with nothing changed?
+	AskCreate Ask = "create" // may a user create another one like it?
+	AskUpdate Ask = "update" // may it be updated, without any change?
 	AskDelete Ask = "delete" // may it be deleted?
-	AskMake   Ask = "make"   // may controllers create what they make of it?
+	AskMake   Ask = "make"   // may controllers create its children?
 )
 
-// An AuditVerdict is what a policy says to a question.
+// An AuditVerdict is a policy's answer to a question.
 type AuditVerdict string
 
-// The verdicts, the worst first.
+// Verdicts, the worst first.
 const (
-	AuditRefused AuditVerdict = "refused" // by the server, whatever policies say
+	AuditRefused AuditVerdict = "refused" // by the server, regardless of policies
 	AuditDenied  AuditVerdict = "denied"
 	AuditWarned  AuditVerdict = "warned"
 	AuditAudited AuditVerdict = "audited"
 	AuditChanged AuditVerdict = "changed" // a mutating policy would change the object
-	AuditIgnored AuditVerdict = "ignored" // an error, which failurePolicy Ignore makes mean nothing
+	AuditIgnored AuditVerdict = "ignored" // an error that failurePolicy Ignore ignores
 )
 
 var auditVerdicts = []struct {
@@ -55,11 +55,11 @@ func (v AuditVerdict) rank() int {
 	return len(auditVerdicts)
 }
 
-// An AuditObject is an object that exists.
+// An AuditObject is an existing object.
 type AuditObject struct {
 	APIVersion, Kind, Namespace, Name string
 	UID, ResourceVersion              string          // empty: unknown
-	Place                             policy.Position // of its manifest; zero: it was read from a cluster
+	Place                             policy.Position // of its manifest; zero: from a cluster
 }
 
 // String names the object, by its kind if it has no name.
@@ -81,73 +81,73 @@ func (o AuditObject) name() string {
 type Asked struct {
 	Ask   Ask
 	Item  Item
-	Again []celgate.Change // what the mutating policies change of their own result
+	Again []celgate.Change // the changes that the mutating policies make to their own result
 }
 
 // An Audited is an object with the answers about it.
 type Audited struct {
 	Object  AuditObject
 	Answers []Asked
-	Failure *Failure // nothing could be asked; nil: it was
-	Past    *Past    // the request that is asked about again; nil: it is about an object that exists
-	Notes   []string // about what was not asked
+	Failure *Failure // the reason why the object could not be audited; nil: it was
+	Past    *Past    // the repeated request; nil: an existing object
+	Notes   []string // about parts that were not audited
 
-	TakenOver bool           // it was not asked about, because it has not changed since an earlier report
-	Found     []AuditFinding // in that report
+	TakenOver bool           // not audited again, because it has not changed since an earlier report
+	Found     []AuditFinding // of that report
 }
 
 // A Past is a request of an audit log.
 type Past struct {
 	ID, User, Time string
 	Sub            string // the subresource
-	Was            string // what it came to: allowed, denied (by an admission policy), failed or unknown
+	Was            string // the recorded result: allowed, denied (by an admission policy), failed or unknown
 }
 
-// The words for what a request came to.
+// Recorded results of requests.
 const (
 	WasAllowed = "allowed"
 	WasDenied  = "denied"
 	WasFailed  = "failed"
-	WasUnknown = "unknown" // the log does not say
+	WasUnknown = "unknown" // the log does not have it
 )
 
-// An AuditFinding is what one policy has to say about an object. Answers that say the same are one.
+// An AuditFinding is one policy's finding about an object. Equal answers to several questions are one finding.
 type AuditFinding struct {
 	Object  AuditObject
 	Verdict AuditVerdict
 	Asked   []Ask
-	Made    string          // the kind of the object that a controller would create; empty: it is about the object
-	Source  policy.Position // of the object, or of the template of what a controller would create; zero: no file
+	Made    string          // the kind of an object that a controller would create; empty: about the object itself
+	Source  policy.Position // of the object, or of the template of the created one; zero: not from a file
 
 	PolicyKind             policy.Kind
 	Policy, Binding, Param string
 	Expr                   policy.Expr // to blame; zero: none
 	Place                  policy.Position
 	Message, Reason        string
-	IsError                bool // an error, not a verdict
+	IsError                bool // not a verdict
 
-	Story    []string // the values that decided, of examples
-	Diff     []string // of what is changed: lines that begin with "-", "+" or "@"
+	Story    []string // the values that decided, for examples
+	Diff     []string // of the changes: lines that begin with "-", "+" or "@"
 	Unstable bool     // the policy changes its own result again
 
-	Past *Past  // as of [Audited]
-	Only string // where it is found alone, of files and cluster; empty: nothing is compared
+	Past *Past  // that of [Audited]
+	Only string // the only side with the finding, files or cluster; empty: no comparison
 
-	err   error    // of an error
-	asked *Asked   // the first question that it answers; nil: it was kept, or read from a report
-	first []string // the story of the first that is alike, in the report that it was read from
+	err   error    // of a failed evaluation
+	asked *Asked   // the first question with this answer; nil: kept, or from a report
+	first []string // the story of the first similar finding in the report
 }
 
-// IsStuck reports that no update of the object is allowed as long as what is found is so.
+// IsStuck reports whether the finding prevents all updates of the object.
 func (f *AuditFinding) IsStuck() bool {
 	return f.Past == nil && (f.Verdict == AuditDenied || f.Verdict == AuditRefused) &&
 		slices.Contains(f.Asked, AskUpdate)
 }
 
-// field is the server's path of what is to blame.
+// field returns the server's path of the expression to blame.
 func (f *AuditFinding) field() string { return f.Expr.Field }
 
-// undecided says of which expressions the verdicts are left out, because they need what is not known.
+// undecided are the expressions whose verdicts are left out, because they depend on unknown facts.
 type undecided map[undecidedKey]bool
 
 type undecidedKey struct {
@@ -165,7 +165,7 @@ func undecidedOf(limits []needs.Limit) undecided {
 	return u
 }
 
-// findings are what there is to say about an object, the worst first.
+// findings returns the findings about an object, the worst first.
 func (a *Audit) findings(of *Audited) []AuditFinding {
 	var all []AuditFinding
 	for n := range of.Answers {
@@ -190,7 +190,7 @@ func (a *Audit) findings(of *Audited) []AuditFinding {
 	return all
 }
 
-// hasAnswerOf reports that both findings are the same answer to two questions.
+// hasAnswerOf reports whether both findings are the same answer to two questions.
 func (f *AuditFinding) hasAnswerOf(g *AuditFinding) bool {
 	return f.Verdict == g.Verdict && f.PolicyKind == g.PolicyKind && f.Policy == g.Policy && f.Binding == g.Binding &&
 		f.Param == g.Param &&
@@ -221,7 +221,7 @@ func (a *Audit) answerFindings(object AuditObject, asked *Asked) []AuditFinding 
 		f.Object, f.Asked, f.Made, f.Source, f.asked = object, []Ask{asked.Ask}, made, source, asked
 		all = append(all, f)
 	}
-	left := false // out, for want of what it needs
+	left := false // true if some were left out
 	for _, v := range d.Violations {
 		if a.undecided[undecidedKey{v.Kind, v.Policy, v.Expr.Field}] {
 			left = true
@@ -235,7 +235,7 @@ func (a *Audit) answerFindings(object AuditObject, asked *Asked) []AuditFinding 
 		})
 	}
 	for _, o := range d.Outcomes {
-		if o.Verdict != celgate.Error || a.undecided[undecidedKey{o.Kind, o.Policy, o.Field}] {
+		if o.Verdict != celgate.Error || a.undecided[undecidedKey{o.Kind, o.Policy, o.Field()}] {
 			continue
 		}
 		verdict := AuditIgnored
@@ -248,9 +248,9 @@ func (a *Audit) answerFindings(object AuditObject, asked *Asked) []AuditFinding 
 			continue
 		}
 		add(AuditFinding{
-			Verdict: verdict, PolicyKind: o.Kind, Policy: o.Policy, Binding: o.Binding, Param: o.Param, Expr: o.Expr,
-			Place:   placeOfExpr(o.Expr),
-			Message: headline(o.Message, o.Err, o.Expr), IsError: true, err: o.Err,
+			Verdict: verdict, PolicyKind: o.Kind, Policy: o.Policy, Binding: o.Binding, Param: o.Param, Expr: *o.Expr,
+			Place:   placeOfExpr(*o.Expr),
+			Message: headline(o.Message, o.Err, *o.Expr), IsError: true, err: o.Err,
 		})
 	}
 	if !d.Allowed && d.Status != nil && !left &&
@@ -263,12 +263,12 @@ func (a *Audit) answerFindings(object AuditObject, asked *Asked) []AuditFinding 
 	return all
 }
 
-// changes finds what mutating policies would change. What they would change of a new Pod is not a finding: that is what
-// they are for.
+// changes adds the changes that mutating policies would make. Changes of a new Pod are not findings: mutations are
+// meant for new Pods.
 func (a *Audit) changes(asked *Asked, add func(AuditFinding)) {
 	for _, c := range asked.Item.Changes {
 		if c.Second {
-			continue // it is in what the first pass of the same policy did, or is told as unstable
+			continue // part of the first pass of the same policy, or reported as unstable
 		}
 		f := AuditFinding{Verdict: AuditChanged, PolicyKind: c.Kind, Policy: c.Policy, Binding: c.Binding,
 			Param: c.Param}
@@ -311,8 +311,8 @@ func placeOfExpr(e policy.Expr) policy.Position { return e.Locate(0) }
 // An Unread is a part of a cluster that could not be read.
 type Unread struct{ What, Message string }
 
-// An Audit collects what there is to say about objects. What it holds does not grow with their number: it counts, and
-// keeps a few examples of everything.
+// An Audit accumulates findings. Its size does not grow with the number of objects: it counts, and keeps a few examples
+// of each group.
 type Audit struct {
 	set       *policy.Set
 	types     *schema.Registry
@@ -321,77 +321,76 @@ type Audit struct {
 	rejected  []Rejection
 	top       int
 
-	Unread []Unread // what could not be read, as the run found out
+	Unread []Unread // parts that could not be read
 
-	About string    // what is audited, for a reader, such as the names of files
-	Began time.Time // when
+	About string    // the source of the objects for a reader, such as names of files
+	Began time.Time // start time
 
-	Log  bool         // it is about the requests of an audit log
-	Last *StoredAudit // to compare with; nil: none
+	Log  bool         // of an audit log
+	Last *StoredAudit // for the comparison; nil: none
 
-	Beside    *Beside // what files and a cluster differ in is what it is about; nil: it is not
-	PolicySet string  // the hash of the policies and bindings in force
-	Basis     string  // the hash of all that answers rest on besides the objects; empty: not known
-	Shard     *Shard  // nil: it is about all objects
+	Beside    *Beside // a comparison of files with a cluster; nil: not one
+	PolicySet string  // a hash of the policies and bindings in force
+	Basis     string  // a hash of the other inputs of answers, except the objects; empty: unknown
+	Shard     *Shard  // nil: all objects
 
-	// Reasons tells why the outcomes of an answer came about, by their index. It is asked about the first of a kind.
-	// Nil: nobody is.
+	// Reasons returns the reasons of outcomes, by index. It is called for the first finding of each group; may be nil.
 	Reasons func(Item) map[int]blame.Reason
 
-	tells   bool                 // somebody reads the values behind single findings
+	tells   bool                 // the values behind single findings are needed
 	told    map[AuditVerdict]int // findings with values
 	totals  AuditTotals
 	groups  map[groupKey]*auditGroup
 	worst   []offender
-	matched map[policy.Ref]bool // policies that had a say, without a binding
-	said    map[string]int      // notes, by how many answers have them
-	left    map[string]int      // requests of a log that cannot be made again, by the reason
-	read    map[string]string   // resource versions, as of ReadTo
+	matched map[policy.Ref]bool // policies that matched an object, without a binding
+	said    map[string]int      // notes, with the number of answers
+	left    map[string]int      // requests of a log that cannot be repeated, by reason
+	read    map[string]string   // resource versions, see ReadTo
 	passed  map[string]int      // pairs of an object and a policy without a finding, by namespace
 }
 
-// AuditTotals count objects.
+// AuditTotals are counts of objects.
 type AuditTotals struct {
-	Objects int `json:"objects"` // that policies are for
-	// of these, the ones whose findings are those of an earlier report
+	Objects int `json:"objects"` // that policies match
+	// of these, those whose findings come from an earlier report
 	TakenOver int `json:"takenOver,omitempty"`
-	Skipped   int `json:"skipped"`  // that no policy is for, and that make nothing that one is for
-	Failed    int `json:"failed"`   // that could not be decided about
-	Requests  int `json:"requests"` // asked about
+	Skipped   int `json:"skipped"`  // that no policy matches, neither them nor their children
+	Failed    int `json:"failed"`   // that could not be evaluated
+	Requests  int `json:"requests"` // evaluated requests
 	Refused   int `json:"refused"`
 	Denied    int `json:"denied"`
-	Stuck     int `json:"stuck"` // of which no update is allowed
+	Stuck     int `json:"stuck"` // that cannot be updated
 	Warned    int `json:"warned"`
 	Audited   int `json:"audited"`
 	Changed   int `json:"changed"`
-	Unstable  int `json:"unstable"` // that a second run changes more
+	Unstable  int `json:"unstable"` // that a second run changes again
 	Ignored   int `json:"ignored"`
 
 	// Of the requests of an audit log.
-	NewlyDenied  int `json:"newlyDenied,omitempty"`  // that were allowed
-	NewlyAllowed int `json:"newlyAllowed,omitempty"` // that were denied by an admission policy
-	Agreed       int `json:"agreed,omitempty"`       // that are answered as they were
-	Unanswered   int `json:"unanswered,omitempty"`   // of which the log does not say what they came to
+	NewlyDenied  int `json:"newlyDenied,omitempty"`  // previously allowed
+	NewlyAllowed int `json:"newlyAllowed,omitempty"` // previously denied by an admission policy
+	Agreed       int `json:"agreed,omitempty"`       // with the recorded answer
+	Unanswered   int `json:"unanswered,omitempty"`   // without a recorded answer
 }
 
-// A groupKey is what findings have in common: a policy, a binding and a reason.
+// A groupKey identifies similar findings: of one policy, binding and reason.
 type groupKey struct {
 	verdict         AuditVerdict
 	kind            policy.Kind
 	policy, binding string
 	field           string
 	made            string
-	message         string // without a policy
+	message         string // for findings without a policy
 }
 
-// An auditGroup counts findings.
+// An auditGroup counts similar findings.
 type auditGroup struct {
 	groupKey
 	objects, stuck, unstable int
-	namespaces               map[string]int // of objects; "" of those without one
-	messages                 []string       // distinct ones, of the first
-	more                     bool           // there are others
-	examples                 []AuditFinding // of the first
+	namespaces               map[string]int // by namespace of the objects; "" for cluster-scoped ones
+	messages                 []string       // the first distinct ones
+	more                     bool           // further messages exist
+	examples                 []AuditFinding // the first findings
 	last                     AuditObject
 }
 
@@ -408,7 +407,7 @@ type offender struct {
 	stuck    bool
 }
 
-// NewAudit returns an audit that has seen nothing.
+// NewAudit returns an empty audit.
 func NewAudit(o Options, limits []needs.Limit, top int) *Audit {
 	return &Audit{set: o.Set, types: o.Types, rejected: o.Rejected, limits: limits, undecided: undecidedOf(limits),
 		top:     min(max(top, 0), maxOffender),
@@ -422,10 +421,10 @@ func NewAudit(o Options, limits []needs.Limit, top int) *Audit {
 	}
 }
 
-// Totals are what was counted so far.
+// Totals returns the counts so far.
 func (a *Audit) Totals() AuditTotals { return a.totals }
 
-// ReadTo takes note of the resource version up to which a resource was read; of several the earliest counts.
+// ReadTo records the resource version at which a resource was read; of several the earliest counts.
 func (a *Audit) ReadTo(resource, version string) {
 	known, ok := a.read[resource]
 	if older, comparable := IsOlder(version, known); !ok || comparable && older {
@@ -435,15 +434,14 @@ func (a *Audit) ReadTo(resource, version string) {
 	}
 }
 
-// IsOlder compares two resource versions. Those of the objects that a server stores itself are numbers, which grow.
+// IsOlder compares two resource versions. Those of objects that a server stores itself are increasing numbers.
 func IsOlder(version, than string) (older, comparable bool) {
 	x, err := strconv.ParseUint(version, 10, 64)
 	y, errThan := strconv.ParseUint(than, 10, 64)
 	return x < y, err == nil && errThan == nil
 }
 
-// TakeOver prepares for findings of an earlier report: a policy that matched something then still does, for all that is
-// known.
+// TakeOver prepares for findings of an earlier report: policies that matched an object then count as matching.
 func (a *Audit) TakeOver(s *StoredAudit) {
 	for _, p := range s.summary.InForce {
 		if !slices.Contains(s.summary.Unmatched, p.Policy) {
@@ -452,10 +450,10 @@ func (a *Audit) TakeOver(s *StoredAudit) {
 	}
 }
 
-// Leave counts requests of a log that cannot be made again for a reason.
+// Leave counts requests of a log that cannot be repeated.
 func (a *Audit) Leave(reason string, n int) { a.left[reason] += n }
 
-// CountLeft is how many requests of a log cannot be made again.
+// CountLeft returns the number of requests of a log that cannot be repeated.
 func (a *Audit) CountLeft() int {
 	n := 0
 	for _, of := range a.left {
@@ -464,10 +462,10 @@ func (a *Audit) CountLeft() int {
 	return n
 }
 
-// Skip counts an object that nothing is asked about.
+// Skip counts an object that is not audited.
 func (a *Audit) Skip() { a.totals.Skipped++ }
 
-// Record counts an object and returns what there is to say about it.
+// Record counts an object and returns its findings.
 func (a *Audit) Record(of *Audited) []AuditFinding {
 	a.totals.Objects++
 	if of.Failure != nil {
@@ -496,9 +494,7 @@ func (a *Audit) Record(of *Audited) []AuditFinding {
 			continue
 		}
 		for _, n := range d.Notes {
-			if !IsValidation(n) {
-				note(n.Message)
-			}
+			note(n.Message)
 		}
 		for _, o := range d.Outcomes {
 			a.matched[o.Kind.Ref(o.Policy)] = true
@@ -520,7 +516,7 @@ func (a *Audit) Record(of *Audited) []AuditFinding {
 	return all
 }
 
-// tell finds the values behind single findings, of each verdict as many as are listed.
+// tell finds the values behind single findings, for as many of each verdict as are listed.
 func (a *Audit) tell(all []AuditFinding) {
 	if !a.tells || a.Reasons == nil {
 		return
@@ -541,7 +537,7 @@ func (a *Audit) tell(all []AuditFinding) {
 	}
 }
 
-// pass counts the policies that have nothing to say about an object that they are for.
+// pass counts the policies that match an object and do not have a finding about it.
 func (a *Audit) pass(of *Audited, findings []AuditFinding) {
 	seen := map[policy.Ref]bool{}
 	for i := range findings {
@@ -553,7 +549,7 @@ func (a *Audit) pass(of *Audited, findings []AuditFinding) {
 		}
 		for _, o := range asked.Item.Decision.Outcomes {
 			s := o.Kind.Ref(o.Policy)
-			if !seen[s] && !a.undecided[undecidedKey{o.Kind, o.Policy, o.Field}] {
+			if !seen[s] && !a.undecided[undecidedKey{o.Kind, o.Policy, o.Field()}] {
 				seen[s] = true
 				increment(a.passed, of.Object.Namespace, 1)
 			}
@@ -561,7 +557,7 @@ func (a *Audit) pass(of *Audited, findings []AuditFinding) {
 	}
 }
 
-// increment counts under a text that may be part of a larger one, which is not kept.
+// increment increments a count. It copies a new key, which may be part of a larger text.
 func increment(counts map[string]int, key string, n int) {
 	if _, known := counts[key]; !known {
 		key = strings.Clone(key)
@@ -569,7 +565,7 @@ func increment(counts map[string]int, key string, n int) {
 	counts[key] += n
 }
 
-// tally counts what there is to say about an object.
+// tally counts the findings about an object.
 func (a *Audit) tally(object AuditObject, all []AuditFinding) {
 	var has [6]bool
 	stuck, unstable, bad := false, false, 0
@@ -597,7 +593,7 @@ func (a *Audit) tally(object AuditObject, all []AuditFinding) {
 	a.offend(object, bad, stuck)
 }
 
-// compare counts how a request was answered and is now.
+// compare compares the recorded answer of a request with the new one.
 func (a *Audit) compare(of *Audited) {
 	allowed := of.Answers[0].Item.Decision.Allowed
 	switch was := of.Past.Was; {
@@ -618,7 +614,7 @@ func (a *Audit) count(f *AuditFinding) {
 	if f.Policy == "" {
 		key.message = strings.Clone(f.Message)
 		if len(a.groups) > maxOffender {
-			key.message = "" // texts of the server may name the object: they are not counted without bounds
+			key.message = "" // texts of the server may contain names of objects, which would make groups unbounded
 		}
 	}
 	g := a.groups[key]
@@ -644,7 +640,7 @@ func (a *Audit) count(f *AuditFinding) {
 		}
 		g.examples = append(g.examples, kept)
 	}
-	if g.objects > 0 && g.last == f.Object { // of another param
+	if g.objects > 0 && g.last == f.Object { // a finding with another param
 		return
 	}
 	g.last = f.Object
@@ -658,7 +654,7 @@ func (a *Audit) count(f *AuditFinding) {
 	}
 }
 
-// story asks for the values that decided.
+// story returns the values that decided.
 func (f *AuditFinding) story(reasons func(Item) map[int]blame.Reason) []string {
 	if f.asked.Item.Request == nil {
 		return nil
@@ -666,7 +662,7 @@ func (f *AuditFinding) story(reasons func(Item) map[int]blame.Reason) []string {
 	d := f.asked.Item.Decision
 	i := slices.IndexFunc(d.Outcomes, func(o celgate.Outcome) bool {
 		return o.Kind == f.PolicyKind && o.Policy == f.Policy && o.Binding == f.Binding && o.Param == f.Param &&
-			o.Field == f.field() && o.Verdict != celgate.Admit
+			o.Field() == f.field() && o.Verdict != celgate.Admit
 	})
 	if i < 0 {
 		return nil
@@ -699,7 +695,7 @@ func (o AuditObject) detach() AuditObject {
 	return o
 }
 
-// offend keeps the objects with most findings; of two the one that came first.
+// offend keeps the objects with most findings; of two the first one.
 func (a *Audit) offend(object AuditObject, findings int, stuck bool) {
 	if findings == 0 || a.top == 0 {
 		return
@@ -715,7 +711,7 @@ func (a *Audit) offend(object AuditObject, findings int, stuck bool) {
 	a.worst = a.worst[:min(len(a.worst), a.top)]
 }
 
-// sortedGroups are the groups, the worst and largest first.
+// sortedGroups returns the groups, the worst and largest first.
 func (a *Audit) sortedGroups() []*auditGroup {
 	all := make([]*auditGroup, 0, len(a.groups))
 	for _, g := range a.groups {
@@ -732,7 +728,7 @@ func (a *Audit) sortedGroups() []*auditGroup {
 	return all
 }
 
-// A namespaceCount is how many objects of a namespace there are in a group.
+// A namespaceCount is the number of objects of a namespace in a group.
 type namespaceCount struct {
 	name    string
 	objects int
@@ -749,7 +745,7 @@ func (g *auditGroup) countNamespaces() []namespaceCount {
 	return all
 }
 
-// idle are policies that were asked about and had no say about any object, sorted.
+// idle returns the audited policies that did not match any object, sorted.
 func (a *Audit) idle() []string {
 	var names []string
 	for _, p := range a.set.Policies {
@@ -761,7 +757,7 @@ func (a *Audit) idle() []string {
 	return names
 }
 
-// CountUnasked counts the policies about which nothing can be decided.
+// CountUnasked returns the number of policies that cannot be audited.
 func (a *Audit) CountUnasked() int {
 	n := 0
 	for _, p := range a.set.Policies {

@@ -48,7 +48,7 @@ func (c *auditCSV) Write(_ *Audited, findings []AuditFinding) error {
 	return nil
 }
 
-// text keeps a spreadsheet from taking a cell for a formula.
+// text prevents a spreadsheet from reading a cell as a formula.
 func text(cell string) string {
 	if cell != "" && strings.ContainsRune("=+-@\t\r", rune(cell[0])) {
 		return "'" + cell
@@ -61,14 +61,14 @@ func (c *auditCSV) Close() error {
 	return c.w.Error()
 }
 
-// maxListed is how many findings a format lists that is written at the end; the counts are of all.
+// maxListed is the number of findings that formats list at the end; counts include all of them.
 const maxListed = 5000
 
-// A listing keeps the first findings, the worst verdicts before others.
+// A listing keeps the first findings, and the worst verdicts before others.
 type listing struct {
 	findings []AuditFinding
 	counts   [8]int // by the rank of the verdict
-	left     int    // out
+	left     int    // findings that are not listed
 }
 
 func (l *listing) add(findings []AuditFinding) {
@@ -80,7 +80,7 @@ func (l *listing) add(findings []AuditFinding) {
 				continue
 			}
 			less := slices.IndexFunc(l.findings,
-				func(f AuditFinding) bool { return f.Verdict.rank() > rank }) // one that matters less makes room
+				func(f AuditFinding) bool { return f.Verdict.rank() > rank }) // replaces a less severe one
 			l.counts[l.findings[less].Verdict.rank()]--
 			l.findings = slices.Delete(l.findings, less, less+1)
 		}
@@ -89,7 +89,7 @@ func (l *listing) add(findings []AuditFinding) {
 	}
 }
 
-// failures are the first objects that could not be decided about.
+// failures are the first objects that could not be evaluated.
 type failures struct {
 	failed []failedObject
 }
@@ -106,7 +106,7 @@ func (f *failures) note(of *Audited) {
 	}
 }
 
-// finding is what SARIF shows of a finding.
+// finding returns the SARIF form of a finding.
 func (f *AuditFinding) finding() finding {
 	out := finding{level: check.Note, rule: cmp.Or(f.Policy, "refused"), title: string(f.Verdict),
 		place: f.Object.place(), cause: f.Place}
@@ -131,7 +131,7 @@ func (f *AuditFinding) finding() finding {
 	return out
 }
 
-// place is where an object was read, or for one of a cluster a name that looks like a path.
+// place returns the position of an object in a file, or for one of a cluster a name that looks like a path.
 func (o AuditObject) place() policy.Position {
 	if o.Place.File != "" {
 		return o.Place
@@ -140,7 +140,7 @@ func (o AuditObject) place() policy.Position {
 		"%3A")}
 }
 
-// subjectText names what a finding is about.
+// subjectText names the subject of a finding.
 func (f *AuditFinding) subjectText() string {
 	if f.Only != "" {
 		g := *f
@@ -208,8 +208,8 @@ func (s *auditSARIF) Close() error {
 	return writeSARIF(s.w, "audit", rules, all)
 }
 
-// auditJUnit writes a suite for each policy, with a case for each binding and namespace that it has something to say
-// about, and one for a policy that says nothing.
+// auditJUnit writes a suite for each policy, with a case for each binding and namespace with findings, or a single case
+// for a policy without findings.
 type auditJUnit struct {
 	w     io.Writer
 	audit *Audit
@@ -249,10 +249,10 @@ func (j *auditJUnit) Close() error {
 		switch {
 		case j.audit.isUnasked(p):
 			c = junitCase{Name: "not audited",
-				Skipped: &junitMessage{Message: "the policy looks at what no stored object tells", Type: "not-audited"}}
+				Skipped: &junitMessage{Message: "the policy depends on facts that stored objects do not contain", Type: "not-audited"}}
 		case slices.Contains(j.audit.idle(), p.Name):
 			c = junitCase{Name: "no object matches",
-				Skipped: &junitMessage{Message: "the policy had no say about any object", Type: "unmatched"}}
+				Skipped: &junitMessage{Message: "the policy did not match any object", Type: "unmatched"}}
 		}
 		out.add(p.Name, p.Position, 0, c)
 	}
@@ -274,14 +274,14 @@ func (j *auditJUnit) Close() error {
 	return out.write(j.w)
 }
 
-// sortedPolicies are the policies in force by name.
+// sortedPolicies returns the policies in force by name.
 func (a *Audit) sortedPolicies() []*policy.Policy {
 	all := slices.Clone(a.set.Policies)
 	slices.SortStableFunc(all, func(p, q *policy.Policy) int { return strings.Compare(p.Name, q.Name) })
 	return all
 }
 
-// junit is the case of one namespace. Denials fail.
+// junit returns the case of one namespace. Denials fail.
 func (g *auditGroup) junit(n namespaceCount) junitCase {
 	where := cmp.Or(n.name, "no namespace")
 	if g.made != "" {

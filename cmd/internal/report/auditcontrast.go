@@ -2,20 +2,20 @@ package report
 
 import "errors"
 
-// A Beside counts what an audit of files and one of a cluster have found.
+// A Beside counts the findings of an audit of files and one of a cluster.
 type Beside struct {
-	Files   int `json:"files"`   // findings in the files alone
-	Cluster int `json:"cluster"` // in the cluster alone
+	Files   int `json:"files"`   // findings only in the files
+	Cluster int `json:"cluster"` // only in the cluster
 	Both    int `json:"both"`
 }
 
-// The places where something is found alone.
+// Sides of a comparison.
 const (
 	onlyFiles   = "files"
 	onlyCluster = "cluster"
 )
 
-// A pairKey is what two findings have in common that say the same of the same object.
+// A pairKey identifies equal findings about the same object.
 type pairKey struct {
 	verdict                              AuditVerdict
 	apiVersion, kind, namespace, name    string
@@ -28,7 +28,7 @@ func (f *AuditFinding) pairKey() pairKey {
 		f.Made}
 }
 
-// ContrastAudits returns the audit of what files and a cluster differ in, before it has seen it.
+// ContrastAudits returns an empty audit of the differences between files and a cluster.
 func ContrastAudits(files, cluster *StoredAudit, top int) (*Audit, error) {
 	if files.PolicySet() != cluster.PolicySet() {
 		return nil, errors.New("the policies have changed in the meantime")
@@ -43,8 +43,7 @@ func ContrastAudits(files, cluster *StoredAudit, top int) (*Audit, error) {
 	return a, err
 }
 
-// Contrast sees the findings that are in one of the reports alone. What could not be read or decided about counts of
-// both.
+// Contrast records the findings that only one of the reports has. Read and evaluation errors of both count.
 func (a *Audit) Contrast(files, cluster *StoredAudit, write func(of *Audited, findings []AuditFinding) error) error {
 	known := map[*StoredAudit]map[pairKey]bool{files: {}, cluster: {}}
 	for s, keys := range known {

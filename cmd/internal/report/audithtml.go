@@ -15,7 +15,7 @@ var pageFiles embed.FS
 // pages are the pages, which share their style and their script.
 var pages = template.Must(template.ParseFS(pageFiles, "*.html"))
 
-// auditHTML writes one page that needs nothing else.
+// auditHTML writes one self-contained page.
 type auditHTML struct {
 	listing
 	failures
@@ -68,7 +68,7 @@ type htmlFinding struct {
 	Verdict                       AuditVerdict
 	Stuck                         bool
 	About, Place, Policy, Message string
-	Rule                          string // the place of what is to blame
+	Rule                          string // the position of the expression or policy to blame
 	Story                         []string
 	Diff                          []htmlLine
 }
@@ -79,7 +79,7 @@ type htmlObject struct {
 	Stuck                  bool
 }
 
-// An htmlPage is what the template shows.
+// An htmlPage is the input of the template.
 type htmlPage struct {
 	Summary, About string
 	Last           string
@@ -141,7 +141,7 @@ func (h *auditHTML) Close() error {
 	return pages.ExecuteTemplate(h.w, "audit.html", page)
 }
 
-// htmlTiles returns the numbers at the top of the page, beside those of an earlier audit.
+// htmlTiles returns the numbers at the top of the page, with those of an earlier audit.
 func (a *Audit) htmlTiles(t, before AuditTotals) (tiles []htmlTile) {
 	for _, c := range []struct {
 		name, class string
@@ -178,7 +178,7 @@ type htmlGone struct {
 	Text    string
 }
 
-// describe says what was audited and when.
+// describe names the source and the time of the audit.
 func (a *Audit) describe() string {
 	var parts []string
 	if a.About != "" {
@@ -192,7 +192,7 @@ func (a *Audit) describe() string {
 
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
 
-// htmlNamespaces are the findings of each namespace by verdict, now and in the last report.
+// htmlNamespaces returns the findings of each namespace by verdict, now and in the last report.
 func (a *Audit) htmlNamespaces(groups []*auditGroup) (columns []AuditVerdict, rows []htmlNamespace) {
 	type counts map[AuditVerdict]int
 	now, before := map[string]counts{}, map[string]counts{}
@@ -253,7 +253,7 @@ func (a *Audit) htmlGroup(g *auditGroup) htmlGroup {
 		Verdict: g.verdict, Objects: g.objects, Stuck: g.stuck, Unstable: g.unstable, More: g.objects - len(g.examples),
 		Made:    g.made,
 		Message: first.Message, Place: first.Place.String(), Source: strings.TrimSpace(first.Expr.Src),
-		Story: first.Story, Who: "the server, whatever policies say",
+		Story: first.Story, Who: "the server, regardless of policies",
 	}
 	if out.Message == falseExpression {
 		out.Message = "false: " + strings.Join(strings.Fields(first.Expr.Src), " ")

@@ -9,14 +9,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// auditJSON writes an AuditReport. Findings are written as they come; what counts them follows at the end.
+// auditJSON writes an AuditReport. Findings are written as they come; counts follow at the end.
 type auditJSON struct {
 	jsonWriter
 	audit  *Audit
-	listed int // findings
+	listed int // number of findings
 }
 
-// maxErrors is how many objects that could not be decided about are listed.
+// maxErrors is the number of listed objects that could not be evaluated.
 const maxErrors = 1000
 
 type jsonFinding struct {
@@ -24,7 +24,7 @@ type jsonFinding struct {
 	Asked    []Ask           `json:"asked"`
 	Stuck    bool            `json:"stuck"`
 	Object   jsonAuditObject `json:"object"`
-	Creates  string          `json:"creates,omitempty"` // the kind of what a controller would create
+	Creates  string          `json:"creates,omitempty"` // the kind of the object that a controller would create
 	Source   *jsonSource     `json:"source,omitempty"`
 	Kind     policy.Kind     `json:"policyKind,omitempty"`
 	Policy   string          `json:"policy,omitempty"`
@@ -35,7 +35,7 @@ type jsonFinding struct {
 	Message  string          `json:"message"`
 	Reason   string          `json:"reason,omitempty"`
 	Error    bool            `json:"error,omitempty"`
-	Values   []string        `json:"values,omitempty"` // that decided
+	Values   []string        `json:"values,omitempty"` // the values that decided
 	Diff     []string        `json:"diff,omitempty"`
 	Unstable bool            `json:"unstable,omitempty"`
 	Past     *jsonPast       `json:"past,omitempty"`
@@ -78,27 +78,27 @@ func (o AuditObject) json() jsonAuditObject {
 }
 
 type jsonSummary struct {
-	About      string           `json:"about,omitempty"` // what is audited
-	Time       string           `json:"time,omitempty"`  // when
+	About      string           `json:"about,omitempty"` // the source of the objects
+	Time       string           `json:"time,omitempty"`  // start time
 	Totals     AuditTotals      `json:"totals"`
 	Policies   int              `json:"policies"`         // in force
-	InForce    []jsonInForce    `json:"inForce"`          // which ones these are
-	PolicySet  string           `json:"policySet"`        // the hash of them and their bindings
-	Basis      string           `json:"basis,omitempty"`  // the hash of all that answers rest on besides the objects
-	Beside     *Beside          `json:"beside,omitempty"` // how many findings files and a cluster have alone
-	Shard      *Shard           `json:"shard,omitempty"`  // the part of an audit that this is
-	Log        bool             `json:"log,omitempty"`    // it is about the requests of an audit log
-	Findings   *int             `json:"findings"`         // how many are listed
+	InForce    []jsonInForce    `json:"inForce"`          // all policies in force
+	PolicySet  string           `json:"policySet"`        // a hash of them and their bindings
+	Basis      string           `json:"basis,omitempty"`  // a hash of the other inputs of answers, except the objects
+	Beside     *Beside          `json:"beside,omitempty"` // counts of findings on one side only
+	Shard      *Shard           `json:"shard,omitempty"`  // this part of an audit
+	Log        bool             `json:"log,omitempty"`    // of the requests of an audit log
+	Findings   *int             `json:"findings"`         // listed findings
 	Groups     []jsonGroup      `json:"groups"`
 	Worst      []jsonOffender   `json:"worst"`
 	NotAudited []jsonNotAudited `json:"notAudited"`
 	Unmatched  []string         `json:"unmatchedPolicies"`
 	Unread     []jsonUnread     `json:"unread"`
-	Notes      map[string]int   `json:"notes"`          // by how many answers have them
-	Left       map[string]int   `json:"left,omitempty"` // requests of a log that cannot be made again, by the reason
+	Notes      map[string]int   `json:"notes"`          // by number of answers
+	Left       map[string]int   `json:"left,omitempty"` // requests of a log that cannot be repeated, by reason
 	Passed     map[string]int   `json:"passed"`         // pairs of an object and a policy without a finding, by namespace
 
-	// Read has the resource versions up to which resources of a live cluster were read.
+	// Read has the resource versions at which resources of a live cluster were read.
 	Read map[string]string `json:"read,omitempty"`
 }
 
@@ -115,14 +115,14 @@ type jsonGroup struct {
 	Binding    string         `json:"binding,omitempty"`
 	Field      string         `json:"field,omitempty"`
 	Creates    string         `json:"creates,omitempty"`
-	Expression string         `json:"expression,omitempty"` // that is to blame
-	Place      *jsonPlace     `json:"place,omitempty"`      // of it
+	Expression string         `json:"expression,omitempty"` // to blame
+	Place      *jsonPlace     `json:"place,omitempty"`      // of the expression
 	Message    string         `json:"message"`              // of the first
 	Objects    int            `json:"objects"`
 	Stuck      int            `json:"stuck"`
 	Unstable   int            `json:"unstable,omitempty"`
 	Namespaces map[string]int `json:"namespaces"`
-	Values     []string       `json:"values,omitempty"` // that decided about the first
+	Values     []string       `json:"values,omitempty"` // the values that decided about the first
 }
 
 type jsonOffender struct {
@@ -134,7 +134,7 @@ type jsonOffender struct {
 type jsonNotAudited struct {
 	Kind   policy.Kind `json:"policyKind"`
 	Policy string      `json:"policy"`
-	Whole  bool        `json:"whole"` // nothing of the policy was asked
+	Whole  bool        `json:"whole"` // none of the policy was audited
 	Need   needs.Need  `json:"need"`
 	Field  string      `json:"field"`
 	Detail string      `json:"detail,omitempty"`

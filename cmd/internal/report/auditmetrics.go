@@ -31,7 +31,7 @@ func (m *auditMetrics) Close() error {
 	return nil
 }
 
-// Metrics are the counts of an audit that was at a time.
+// Metrics returns the counts of an audit that began at a time.
 func (a *Audit) Metrics(now time.Time) *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
@@ -44,8 +44,8 @@ func (a *Audit) Metrics(now time.Time) *prometheus.Registry {
 		gauge(name, help).WithLabelValues().Set(float64(value))
 	}
 	t := a.totals
-	gauge("timestamp_seconds", "When the audit began.").WithLabelValues().Set(float64(now.Unix()))
-	set("asked_objects", "Objects that policies are for.", t.Objects)
+	gauge("timestamp_seconds", "Start time of the audit.").WithLabelValues().Set(float64(now.Unix()))
+	set("asked_objects", "Objects that policies match.", t.Objects)
 	set("failed_objects", "Objects that could not be evaluated.", t.Failed)
 	set("unread", "Parts of the cluster that could not be read.", len(a.Unread))
 	set("policies", "Policies in force.", len(a.set.Policies))

@@ -19,10 +19,10 @@ type ClusterReportKind struct {
 	APIVersion       string
 	Kind, Plural     string // of the reports in namespaces
 	Cluster, Plurals string // of the report about the cluster
-	topLevel         bool   // the source and the limit are said once
+	topLevel         bool   // the source and the limit are members of the report, not of each result
 }
 
-// The kinds that are written.
+// Supported kinds.
 var (
 	OpenReports = ClusterReportKind{"openreports.io/v1alpha1", "Report", "reports", "ClusterReport", "clusterreports",
 		true}
@@ -30,20 +30,20 @@ var (
 		"clusterpolicyreports", false}
 )
 
-// What one report holds at most: an object of a cluster has 1.5 MiB. The counts in it are of all.
+// Limits of one report: an object of a cluster has at most 1.5 MiB. The counts in it include all results.
 const (
 	maxResults       = 500
 	maxResultMessage = 1024
 )
 
-// ReportName is what reports are called, unless there are several in a namespace.
+// ReportName is the default name of reports.
 const ReportName = "celgate-audit"
 
-// ReportLabels are those of the reports that celgate writes.
+// ReportLabels are the labels of celgate's reports.
 var ReportLabels = map[string]string{"app.kubernetes.io/managed-by": "celgate", "app.kubernetes.io/component": "audit"}
 
-// ClusterReports makes the reports that a cluster keeps: one for each namespace with findings, and one about the
-// cluster, which also has what was not audited.
+// ClusterReports are the reports that a cluster keeps: one for each namespace with findings, and one about the cluster,
+// which also lists the policies that were not audited.
 type ClusterReports struct {
 	audit *Audit
 	kind  ClusterReportKind
@@ -57,7 +57,7 @@ type clusterReport struct {
 	results []any
 }
 
-// NewClusterReports returns reports of a kind. What they are called is the same in all namespaces.
+// NewClusterReports returns empty reports of a kind. They have the same name in all namespaces.
 func NewClusterReports(a *Audit, kind ClusterReportKind, name string, now time.Time) *ClusterReports {
 	return &ClusterReports{audit: a, kind: kind, name: name, now: now, in: map[string]*clusterReport{}}
 }
@@ -71,7 +71,7 @@ func (c *ClusterReports) reportOf(namespace string) *clusterReport {
 	return r
 }
 
-// Write takes an object into the report of its namespace.
+// Write adds an object to the report of its namespace.
 func (c *ClusterReports) Write(of *Audited, findings []AuditFinding) error {
 	namespace := of.Object.Namespace
 	if of.Failure != nil {
@@ -85,7 +85,7 @@ func (c *ClusterReports) Write(of *Audited, findings []AuditFinding) error {
 	return nil
 }
 
-// result is what reports call a verdict.
+// result returns the word of reports for a verdict.
 func (f *AuditFinding) result() string {
 	switch f.Verdict {
 	case AuditRefused, AuditDenied:
@@ -161,7 +161,7 @@ func (r *clusterReport) add(result string, of map[string]any, c *ClusterReports)
 	r.results = append(r.results, deepClone(of))
 }
 
-// deepClone copies the texts of a tree, which may be parts of larger ones.
+// deepClone copies a tree with its strings, which may be parts of larger ones.
 func deepClone(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -178,8 +178,8 @@ func deepClone(v any) any {
 	return v
 }
 
-// Objects are the reports, in the order of their namespaces, that of the cluster first. The reports of namespaces about
-// which there is nothing to say are left out.
+// Objects returns the reports, ordered by namespace, the one of the cluster first. Empty reports of namespaces are left
+// out.
 func (c *ClusterReports) Objects() []map[string]any {
 	cluster := c.reportOf("")
 	for _, l := range c.audit.limits {

@@ -8,7 +8,7 @@ import (
 	"io"
 )
 
-// A Findings looks up what a report found about single objects. It keeps where that is in the file, and no more.
+// A Findings looks up findings about single objects in a report. It keeps only their positions in the file.
 type Findings struct {
 	of     *StoredAudit
 	file   io.ReaderAt
@@ -16,7 +16,7 @@ type Findings struct {
 	places map[string]span // by the uid of the object
 }
 
-// Findings reads where a report has its findings. File is the same report.
+// Findings indexes the findings of a report. file is the same report.
 func (s *StoredAudit) Findings(file io.ReaderAt) (*Findings, error) {
 	f := &Findings{of: s, file: file, exprs: s.expressions(), places: map[string]span{}}
 	err := s.members(func(name json.Token, dec *json.Decoder) (err error) {
@@ -39,7 +39,7 @@ func (s *StoredAudit) Findings(file io.ReaderAt) (*Findings, error) {
 	return f, err
 }
 
-// Find returns what the report found about an object.
+// Find returns the findings about an object.
 func (f *Findings) Find(uid string) ([]AuditFinding, error) {
 	place, known := f.places[uid]
 	if !known {

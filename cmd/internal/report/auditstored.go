@@ -15,8 +15,7 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// A StoredAudit is a report that celgate audit -o json wrote. Its findings, which may be many, are read when they are
-// asked for.
+// A StoredAudit is a report of celgate audit -o json. Its findings, which may be many, are read on demand.
 type StoredAudit struct {
 	File     string
 	open     func() (io.ReadCloser, error)
@@ -26,13 +25,13 @@ type StoredAudit struct {
 	groups   map[lastKey]int
 }
 
-// A lastKey is what findings of two audits have in common.
+// A lastKey identifies similar findings of two audits.
 type lastKey struct {
 	verdict                         AuditVerdict
 	policy, binding, field, creates string
 }
 
-// ReadAudit reads a report, but for its findings. Open is called again for these.
+// ReadAudit reads a report without its findings. open is called again for these.
 func ReadAudit(file string, open func() (io.ReadCloser, error)) (*StoredAudit, error) {
 	s := &StoredAudit{File: file, open: open, groups: map[lastKey]int{}}
 	kind, complete := "", false
@@ -66,7 +65,7 @@ func ReadAudit(file string, open func() (io.ReadCloser, error)) (*StoredAudit, e
 	case kind != "AuditReport":
 		err = s.wrapError(fmt.Errorf("its kind is %q", kind))
 	case !complete:
-		err = s.wrapError(errors.New("it has no summary"))
+		err = s.wrapError(errors.New("it does not have a summary"))
 	}
 	for _, g := range s.summary.Groups {
 		s.groups[lastKey{g.Verdict, g.Policy, g.Binding, g.Field, g.Creates}] += g.Objects
@@ -74,7 +73,7 @@ func ReadAudit(file string, open func() (io.ReadCloser, error)) (*StoredAudit, e
 	return s, err
 }
 
-// verify reads the findings too, and reports what cannot be one, or is not there.
+// verify reads the findings, too, and reports invalid or missing ones.
 func (s *StoredAudit) verify() error {
 	n := 0
 	err := s.members(func(name json.Token, dec *json.Decoder) (err error) {
@@ -99,7 +98,7 @@ func (s *StoredAudit) verify() error {
 		}
 	}
 	if listed := s.summary.Findings; listed != nil && *listed != n {
-		return s.wrapError(fmt.Errorf("it has %s, and its summary tells of %d", plural(n, "finding", "findings"), *listed))
+		return s.wrapError(fmt.Errorf("it has %s, but its summary counts %d", plural(n, "finding", "findings"), *listed))
 	}
 	return nil
 }
@@ -113,7 +112,7 @@ func (s *StoredAudit) wrapError(err error) error {
 	return fmt.Errorf("%s is not a report of celgate audit -o json: %w", s.File, err)
 }
 
-// members calls visit for each member of the report, whose value it must read.
+// members calls visit for each member of the report; visit must read its value.
 func (s *StoredAudit) members(visit func(name json.Token, dec *json.Decoder) error) error {
 	file, err := s.open()
 	if err != nil {
@@ -139,7 +138,7 @@ func (s *StoredAudit) members(visit func(name json.Token, dec *json.Decoder) err
 		return s.wrapError(err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return s.wrapError(errors.New("there is more behind it"))
+		return s.wrapError(errors.New("there is more data after it"))
 	}
 	return nil
 }
@@ -147,7 +146,7 @@ func (s *StoredAudit) members(visit func(name json.Token, dec *json.Decoder) err
 // A span is a part of a file.
 type span struct{ from, to int64 }
 
-// list reads the items of a list one by one, with where they and what is before them are.
+// list reads the items of a list one by one, with their positions in the file, including the separator before them.
 func list[T any](dec *json.Decoder, err *error) iter.Seq2[T, span] {
 	return func(yield func(T, span) bool) {
 		var t json.Token
@@ -155,7 +154,7 @@ func list[T any](dec *json.Decoder, err *error) iter.Seq2[T, span] {
 			return
 		}
 		if t != json.Delim('[') {
-			*err = fmt.Errorf("it has %v where a list belongs", t)
+			*err = fmt.Errorf("it has %v instead of a list", t)
 			return
 		}
 		for dec.More() {
@@ -169,23 +168,23 @@ func list[T any](dec *json.Decoder, err *error) iter.Seq2[T, span] {
 	}
 }
 
-// PolicySet is the hash of the policies and bindings that were asked, and Basis that of everything besides the objects
-// that their answers rest on; empty: the report does not tell.
+// PolicySet is the hash of the policies and bindings, and Basis that of all other inputs of answers except the objects;
+// empty: unknown.
 func (s *StoredAudit) PolicySet() string { return s.summary.PolicySet }
 
-// Basis is as in [Audit].
+// Basis is that of [Audit].
 func (s *StoredAudit) Basis() string { return s.summary.Basis }
 
-// Shard is the part of an audit that the report is; nil: it is about everything.
+// Shard is the part of an audit that the report covers; nil: the whole.
 func (s *StoredAudit) Shard() *Shard { return s.summary.Shard }
 
-// Log reports that it is about the requests of an audit log.
+// Log reports whether it is about the requests of an audit log.
 func (s *StoredAudit) Log() bool {
 	t := s.summary.Totals
 	return s.summary.Log || len(s.summary.Left) > 0 || t.NewlyDenied+t.NewlyAllowed+t.Agreed+t.Unanswered > 0
 }
 
-// describeReport says what a report is about, for a reader.
+// describeReport names the subject of a report for a reader.
 func describeReport(log bool, beside *Beside, shard *Shard) string {
 	switch {
 	case log:
@@ -198,7 +197,7 @@ func describeReport(log bool, beside *Beside, shard *Shard) string {
 	return "objects that exist"
 }
 
-// Compare makes a report the one that the audit is compared with. It is an error if both are not about the same.
+// Compare compares the audit with an earlier report. It is an error if they have different subjects.
 func (a *Audit) Compare(last *StoredAudit) error {
 	then, now := describeReport(last.Log(), last.summary.Beside, last.Shard()), describeReport(a.Log, a.Beside, a.Shard)
 	if then != now {
@@ -208,16 +207,16 @@ func (a *Audit) Compare(last *StoredAudit) error {
 	return nil
 }
 
-// Read are the resource versions up to which resources were read, by resource.
+// Read returns the resource versions at which resources were read, by resource.
 func (s *StoredAudit) Read() map[string]string { return s.summary.Read }
 
-// Totals are those of the report.
+// Totals returns the counts of the report.
 func (s *StoredAudit) Totals() AuditTotals { return s.summary.Totals }
 
-// Complete reports that everything could be read and decided about.
+// Complete reports whether everything could be read and evaluated.
 func (s *StoredAudit) Complete() bool { return len(s.summary.Unread)+s.summary.Totals.Failed == 0 }
 
-// FailedObjects are the objects that could not be decided about, as far as the report lists them.
+// FailedObjects returns the objects that could not be evaluated, as far as the report lists them.
 func (s *StoredAudit) FailedObjects() []AuditObject {
 	all := make([]AuditObject, len(s.errors))
 	for i, e := range s.errors {
@@ -237,7 +236,7 @@ func (e jsonError) toAudited() *Audited {
 	return of
 }
 
-// objects yields what the report found about each object, one after the other.
+// objects yields the findings about each object.
 func (s *StoredAudit) objects(err *error) iter.Seq[[]AuditFinding] {
 	return func(yield func([]AuditFinding) bool) {
 		var of []AuditFinding
@@ -270,7 +269,7 @@ func (s *StoredAudit) objects(err *error) iter.Seq[[]AuditFinding] {
 
 func (f *AuditFinding) sameSubject(g *AuditFinding) bool {
 	x, y := f.Object, g.Object
-	// The template of what is made is elsewhere in the file.
+	// The template of a child is elsewhere in the file.
 	x.Place, y.Place = policy.Position{File: x.Place.File}, policy.Position{File: y.Place.File}
 	return x == y && (f.Past == nil) == (g.Past == nil) && (f.Past == nil || *f.Past == *g.Past)
 }
@@ -303,7 +302,7 @@ func (s *StoredAudit) expressions() map[exprKey]blamed {
 	return all
 }
 
-// An at is the place of an expression of which no more is known than where it begins.
+// An at is the position of an expression of which only the beginning is known.
 type at policy.Position
 
 // Locate implements policy.Locator.
@@ -321,7 +320,7 @@ func (o jsonAuditObject) object() AuditObject {
 		ResourceVersion: o.ResourceVersion}
 }
 
-// finding is the reverse of [AuditFinding.json].
+// finding is the inverse of [AuditFinding.json].
 func (j *jsonFinding) finding(exprs map[exprKey]blamed) AuditFinding {
 	f := AuditFinding{
 		Object: j.Object.object(), Verdict: j.Verdict, Asked: j.Asked, Made: j.Creates, PolicyKind: j.Kind,
@@ -344,21 +343,21 @@ func (j *jsonFinding) finding(exprs map[exprKey]blamed) AuditFinding {
 	return f
 }
 
-// A Shard is one of the parts of an audit.
+// A Shard is one part of an audit.
 type Shard struct {
 	Index int    `json:"index"` // from 0
 	Of    int    `json:"of"`
-	Deal  string `json:"deal,omitempty"` // the hash of what the shards agreed on, which tells one audit from another
+	Deal  string `json:"deal,omitempty"` // a hash of the deal, which identifies the audit
 }
 
-// String is the form of the flag --shard.
+// String returns the form of the flag --shard.
 func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.Index, s.Of) }
 
-// MergedAudit returns the audit of which the reports are parts, before it has seen them: whoever has made the writers
-// lets it absorb each. The parts must be all parts of one audit, each once.
+// MergedAudit returns an empty audit for the findings of several reports; after making writers, the caller lets it
+// absorb each. The reports must be all parts of one audit, each once.
 func MergedAudit(parts []*StoredAudit, top int) (*Audit, error) {
 	if len(parts) == 0 {
-		return nil, errors.New("no reports to merge")
+		return nil, errors.New("the reports to merge are missing")
 	}
 	first := parts[0]
 	for _, p := range parts {
@@ -401,12 +400,12 @@ func MergedAudit(parts []*StoredAudit, top int) (*Audit, error) {
 		a.Beside = &copied
 	}
 	if a.Basis = first.Basis(); slices.ContainsFunc(parts, func(p *StoredAudit) bool { return p.Basis() != a.Basis }) {
-		a.Basis = "" // something has changed in the meantime
+		a.Basis = "" // an input has changed between the parts
 	}
 	return a, nil
 }
 
-// isBeside reports that both reports may be parts of one audit.
+// isBeside reports whether both reports may be parts of one audit.
 func (s *StoredAudit) isBeside(other *StoredAudit) bool {
 	x, y := s.Shard(), other.Shard()
 	if x == nil || y == nil {
@@ -415,7 +414,7 @@ func (s *StoredAudit) isBeside(other *StoredAudit) bool {
 	return x.Of == y.Of && x.Deal == y.Deal && s.Log() == other.Log()
 }
 
-// areAll reports an error unless the reports are all parts of an audit, each once.
+// areAll returns an error unless the reports are all parts of an audit, each once.
 func areAll(parts []*StoredAudit) error {
 	shard := parts[0].Shard()
 	if shard == nil {
@@ -428,14 +427,14 @@ func areAll(parts []*StoredAudit) error {
 	for _, p := range parts {
 		i := p.Shard().Index
 		if i < 0 || i >= shard.Of {
-			return fmt.Errorf("%s is part %s, which cannot be", p.File, p.Shard())
+			return fmt.Errorf("%s is part %s, which does not exist", p.File, p.Shard())
 		}
 		if by[i] != nil {
 			return fmt.Errorf("%s and %s are both part %s", by[i].File, p.File, p.Shard())
 		}
 		by[i] = p
 	}
-	for i := range len(parts) + 1 { // of more that are missing the first is
+	for i := range len(parts) + 1 { // names the first missing one
 		if by[i] == nil && i < shard.Of {
 			return fmt.Errorf("part %s is missing", Shard{Index: i, Of: shard.Of})
 		}
@@ -443,15 +442,15 @@ func areAll(parts []*StoredAudit) error {
 	return nil
 }
 
-// Options are what writers need to know of a merged audit.
+// Options returns the options of writers for a merged audit.
 func (a *Audit) Options() Options { return Options{Set: a.set, Rejected: a.rejected, Types: a.types} }
 
-// Absorb sees everything that a report of a part has.
+// Absorb adds all findings and counts of a part.
 func (a *Audit) Absorb(s *StoredAudit, write func(of *Audited, findings []AuditFinding) error) error {
 	return a.absorb(s, nil, write)
 }
 
-// absorb sees what a report has, of the findings those that are chosen.
+// absorb adds counts and the chosen findings of a report.
 func (a *Audit) absorb(s *StoredAudit, choose func([]AuditFinding) []AuditFinding,
 	write func(of *Audited, findings []AuditFinding) error) error {
 	var err error
@@ -463,7 +462,7 @@ func (a *Audit) absorb(s *StoredAudit, choose func([]AuditFinding) []AuditFindin
 		}
 		of := &Audited{Object: findings[0].Object, Past: findings[0].Past}
 		if i := slices.IndexFunc(findings, func(f AuditFinding) bool { return f.Made == "" }); i > 0 {
-			of.Object = findings[i].Object // with its own place
+			of.Object = findings[i].Object // with its own position
 		}
 		a.tally(of.Object, findings)
 		if err := write(of, findings); err != nil {

@@ -14,19 +14,19 @@ import (
 
 // An AuditWriter renders the results of an audit.
 type AuditWriter interface {
-	// Write renders what there is to say about one object, which may be nothing.
+	// Write renders the findings about one object, perhaps none.
 	Write(of *Audited, findings []AuditFinding) error
 
-	// Close renders what belongs at the end, when the audit has seen all objects.
+	// Close renders the end of the report, after all objects.
 	Close() error
 }
 
-// AuditFormats are the names that [NewAuditWriter] takes.
+// AuditFormats are the formats of [NewAuditWriter].
 func AuditFormats() []string {
 	return []string{"text", "json", "html", "junit", "sarif", "csv", "openreports", "policyreport", "metrics"}
 }
 
-// NewAuditWriter returns the writer of a format about an audit.
+// NewAuditWriter returns a writer of a format for an audit.
 func NewAuditWriter(format string, w io.Writer, a *Audit, o Options) (AuditWriter, error) {
 	switch format {
 	case "text":
@@ -51,8 +51,8 @@ func NewAuditWriter(format string, w io.Writer, a *Audit, o Options) (AuditWrite
 	return nil, fmt.Errorf("unknown output format %q: one of %s", format, strings.Join(AuditFormats(), ", "))
 }
 
-// auditText writes for people: a block for each policy, binding and reason, the worst objects, what was not asked
-// about, and the totals.
+// auditText writes for people: a block for each policy, binding and reason, the worst objects, the parts that were not
+// audited, and the totals.
 type auditText struct {
 	*textWriter
 	audit *Audit
@@ -112,7 +112,7 @@ func (t *auditText) Close() error {
 	return t.flush()
 }
 
-// headline says how many objects a group is about, and who says it. The trend may be nil.
+// headline names the number of objects and the policy of a group. The trend may be nil.
 func (g *auditGroup) headline(since *trend) string {
 	s := fmt.Sprintf("%d %s", g.objects, g.verdict)
 	if g.made != "" {
@@ -129,7 +129,7 @@ func (g *auditGroup) headline(since *trend) string {
 	}
 	switch {
 	case g.policy == "":
-		return s + " by the server, whatever policies say"
+		return s + " by the server, regardless of policies"
 	case g.verdict == AuditAudited:
 		return s + " (validationActions Audit) by " + origin(g.policy, g.binding, "")
 	}
@@ -174,13 +174,17 @@ func (t *auditText) groupBlock(g *auditGroup) block {
 	}
 	b.footers = append(b.footers, strings.Join(in, ", "))
 	const most = 3
-	for i, e := range g.examples {
-		if i == most && g.objects > most {
-			break
+	var subjects []string // an object may have several findings, for several values of a scope
+	for _, e := range g.examples {
+		if subject := e.subject(); !slices.Contains(subjects, subject) {
+			subjects = append(subjects, subject)
 		}
-		b.footers = append(b.footers, e.subject())
 	}
-	if n := g.objects - min(len(g.examples), most); n > 0 {
+	if g.objects > most {
+		subjects = subjects[:min(len(subjects), most)]
+	}
+	b.footers = append(b.footers, subjects...)
+	if n := g.objects - min(len(subjects), most); n > 0 {
 		b.footers = append(b.footers, fmt.Sprintf("and %d more", n))
 	}
 	return b
@@ -207,7 +211,7 @@ func (f *AuditFinding) subject() string {
 			s += " at " + p.Time
 		}
 		if p.Was == WasUnknown {
-			s += ", which the log has no answer to"
+			s += ", whose answer is not in the log"
 		} else {
 			s += ", was " + p.Was
 		}
@@ -224,7 +228,7 @@ func (f *AuditFinding) subject() string {
 	return s
 }
 
-// A note is why policies were not asked, or only in part.
+// An auditNote is a reason why policies were not audited, or only in part.
 type auditNote struct {
 	need  needs.Need
 	whole bool
@@ -233,20 +237,20 @@ type auditNote struct {
 }
 
 var auditNotes = []auditNote{
-	{needs.User, true, "decided by who makes the request", "--as names a user"},
-	{needs.User, false, "in expressions that look at who makes the request", "--as names a user"},
-	{needs.Authorizer, true, "decided by what the user may do", "--as names a user"},
-	{needs.Authorizer, false, "in expressions that ask what the user may do", "--as names a user"},
+	{needs.User, true, "decided by the user of the request", "--as names a user"},
+	{needs.User, false, "in expressions that read the user of the request", "--as names a user"},
+	{needs.Authorizer, true, "decided by the permissions of the user", "--as names a user"},
+	{needs.Authorizer, false, "in expressions that read the permissions of the user", "--as names a user"},
 	{needs.Delete, true, "about deletions alone", "--deletions asks about them"},
 	{needs.Delete, false, "as far as deletions go", "--deletions asks about them"},
-	{needs.OldObject, false, "as far as oldObject goes: the updates that are asked about change nothing", ""},
-	{needs.Connect, true, "about CONNECT alone, which no stored object stands for", ""},
-	{needs.Connect, false, "as far as CONNECT goes, which no stored object stands for", ""},
+	{needs.OldObject, false, "for oldObject: the evaluated updates do not change the object", ""},
+	{needs.Connect, true, "about CONNECT only, which stored objects cannot represent", ""},
+	{needs.Connect, false, "for CONNECT, which stored objects cannot represent", ""},
 	{needs.Subresource, true, "about requests to subresources alone", ""},
-	{needs.Subresource, false, "as far as requests to subresources go", ""},
+	{needs.Subresource, false, "for requests to subresources", ""},
 }
 
-// notes are what was not audited, and why.
+// notes returns the parts that were not audited, with reasons.
 func (a *Audit) notes() []string {
 	var all []string
 	for _, u := range a.Unread {
@@ -281,7 +285,7 @@ func (a *Audit) notes() []string {
 	return all
 }
 
-// sortedNotes are the notes of answers, the most frequent first.
+// sortedNotes returns the notes of answers, the most frequent first.
 func (a *Audit) sortedNotes() []string {
 	texts := slices.SortedFunc(maps.Keys(a.said), func(x, y string) int {
 		return cmp.Or(a.said[y]-a.said[x], strings.Compare(x, y))
@@ -310,7 +314,7 @@ func nameFew(names []string, one, many string) string {
 	return many + strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
 }
 
-// Summary are the totals in a line.
+// Summary returns the totals in one line.
 func (a *Audit) Summary() string {
 	t := a.totals
 	if b := a.Beside; b != nil {
@@ -356,7 +360,7 @@ func (a *Audit) Summary() string {
 	}
 	s += strings.Join(counts, ", ")
 	if t.TakenOver > 0 {
-		s += fmt.Sprintf("; %d unchanged since the last report, which were not asked about again", t.TakenOver)
+		s += fmt.Sprintf("; %d unchanged since the last report, which were not evaluated again", t.TakenOver)
 	}
 	if t.Skipped > 0 {
 		s += "; " + plural(t.Skipped, things[0], things[1]) + " that no policy matches"

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// A trend is how a count has changed.
+// A trend is the change of a count.
 type trend struct{ Text, Class string }
 
-// trendOf compares a count of what is bad with an earlier one.
+// trendOf compares a count of problems with an earlier one.
 func trendOf(now, before int) *trend {
 	switch {
 	case now > before:
@@ -22,7 +22,7 @@ func trendOf(now, before int) *trend {
 	return &trend{"±0", "soft"}
 }
 
-// trend compares a group with the last report; nil: there is none.
+// trend compares a group with the last report; nil without one.
 func (a *Audit) trend(g *auditGroup) *trend {
 	if a.Last == nil {
 		return nil
@@ -30,7 +30,7 @@ func (a *Audit) trend(g *auditGroup) *trend {
 	return trendOf(g.objects, a.Last.groups[lastKey{g.verdict, g.policy, g.binding, g.field, g.made}])
 }
 
-// goneGroups are the findings of the last report that there are no more, the worst first.
+// goneGroups returns the groups of the last report without present findings, the worst first.
 func (a *Audit) goneGroups() []jsonGroup {
 	if a.Last == nil {
 		return nil
@@ -51,7 +51,7 @@ func (a *Audit) goneGroups() []jsonGroup {
 	return all
 }
 
-// headline is what a group of an earlier report said.
+// headline returns the headline of a group of an earlier report.
 func (g *jsonGroup) headline() string {
 	s := fmt.Sprintf("%d %s", g.Objects, g.Verdict)
 	if g.Creates != "" {
@@ -66,7 +66,7 @@ func (g *jsonGroup) headline() string {
 	return s
 }
 
-// timeText is the time of the report, for a reader; empty: it does not say.
+// timeText returns the time of the report for a reader; empty: unknown.
 func (s *StoredAudit) timeText() string {
 	t, err := time.Parse(time.RFC3339, s.summary.Time)
 	if err != nil {

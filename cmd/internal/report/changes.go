@@ -6,10 +6,10 @@ import (
 	"github.com/celgate/celgate/internal/rewrite"
 )
 
-// longestDiff is the number of lines that are shown of what one policy changed.
+// longestDiff is the number of lines of a diff that are shown for the changes of one policy.
 const longestDiff = 40
 
-// changeBlocks returns what each mutating policy changed.
+// changeBlocks returns the changes of each mutating policy.
 func (t *textWriter) changeBlocks(it Item) []block {
 	var out []block
 	for _, c := range it.Changes {

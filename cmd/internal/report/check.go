@@ -13,11 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// DiagnosticFormats are the names that [Diagnostics] takes.
+// DiagnosticFormats are the formats of [Diagnostics].
 func DiagnosticFormats() []string { return []string{"text", "json", "junit", "sarif", "github"} }
 
-// Diagnostics writes what check found, in the order in which it is given. Text leaves out what annotations ignore and,
-// with o.Quiet, notes, which it counts; JSON holds everything. o.Set are the policies and bindings that were checked.
+// Diagnostics writes the diagnostics of a check in the given order. Text leaves out those that annotations ignore and,
+// with o.Quiet, notes, which it counts; JSON has all. o.Set are the checked policies and bindings.
 func Diagnostics(format string, w io.Writer, found []check.Diagnostic, o Options) error {
 	switch format {
 	case "text":
@@ -100,17 +100,20 @@ func diagnosticText(w io.Writer, found []check.Diagnostic, o Options) error {
 	return t.flush()
 }
 
-// checkedText says how much was checked.
+// checkedText returns the number of checked policies and bindings in words.
 func checkedText(set *policy.Set) string {
 	if set == nil {
 		return ""
 	}
-	return plural(len(set.Policies), "policy", "policies") + ", " + plural(len(set.Bindings), "binding",
-		"bindings") + ": "
+	text := plural(len(set.Policies), "policy", "policies") + ", " + plural(len(set.Bindings), "binding", "bindings")
+	if n := len(set.Libraries); n > 0 {
+		text += ", " + plural(n, "library", "libraries")
+	}
+	return text + ": "
 }
 
-// diagnosticJUnit writes a testsuite for each file and a testcase for each policy and binding, which errors and
-// warnings fail; notes are its output.
+// diagnosticJUnit writes a testsuite for each file and a testcase for each policy and binding. Errors and warnings fail
+// it; notes are its output.
 func diagnosticJUnit(w io.Writer, found []check.Diagnostic, set *policy.Set) error {
 	j := &junit{Name: "celgate check"}
 	written := map[string]bool{}
@@ -166,7 +169,7 @@ type jsonDiagnostic struct {
 
 func diagnosticJSON(w io.Writer, found []check.Diagnostic) error {
 	items := make([]jsonDiagnostic, len(found))
-	warned := map[[3]string]bool{} // the server's warning about an expression is long: its first diagnostic has it
+	warned := map[[3]string]bool{} // the server's long warning about an expression is shown with its first diagnostic
 	for i, d := range found {
 		server := ""
 		if id := [3]string{d.Kind, d.Name, d.Field}; d.Server != nil && !warned[id] {
@@ -183,7 +186,7 @@ func diagnosticJSON(w io.Writer, found []check.Diagnostic) error {
 	return enc.Encode(map[string]any{"apiVersion": "celgate.dev/v1alpha1", "kind": "DiagnosticList", "items": items})
 }
 
-// diagnosticFindings are what check found as other programs show it.
+// diagnosticFindings returns diagnostics as findings.
 func diagnosticFindings(found []check.Diagnostic) []finding {
 	all := make([]finding, len(found))
 	for i, d := range found {
@@ -193,7 +196,7 @@ func diagnosticFindings(found []check.Diagnostic) []finding {
 	return all
 }
 
-// sentence is a diagnostic in one text.
+// sentence returns a diagnostic as one text.
 func sentence(d check.Diagnostic) string {
 	text := d.Ref.String() + ": " + d.Message
 	if d.Suggestion != "" {
@@ -205,7 +208,7 @@ func sentence(d check.Diagnostic) string {
 	return text
 }
 
-// checkRules are the checks as rules of SARIF.
+// checkRules returns the checks as rules of SARIF.
 func checkRules() []sarifRule {
 	var rules []sarifRule
 	for _, a := range check.Analyzers() {
@@ -217,7 +220,7 @@ func checkRules() []sarifRule {
 	return rules
 }
 
-// Measurements writes what policies cost against their budgets, and the oldest minor on which each works.
+// Measurements writes the costs of policies against their budgets, and the oldest minor on which each works.
 func Measurements(w io.Writer, all []check.Measurement) error {
 	var b strings.Builder
 	for i, m := range all {

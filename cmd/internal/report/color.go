@@ -8,7 +8,7 @@ import (
 // A style is the parameter of an ANSI "select graphic rendition" sequence.
 type style string
 
-// The styles. Colour only repeats what the words say.
+// Styles. Colour never carries information of its own.
 const (
 	plain  style = ""
 	bold   style = "1"
@@ -20,7 +20,7 @@ const (
 	cyan   style = "1;36"
 )
 
-// A palette paints text, or does not.
+// A palette paints text if it is true.
 type palette bool
 
 func (p palette) paint(s style, text string) string {
@@ -32,5 +32,5 @@ func (p palette) paint(s style, text string) string {
 
 var painted = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-// visibleWidth returns how many columns painted text takes.
+// visibleWidth returns the width of painted text in columns.
 func visibleWidth(text string) int { return utf8.RuneCountInString(painted.ReplaceAllString(text, "")) }

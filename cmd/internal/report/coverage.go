@@ -12,8 +12,8 @@ import (
 	"github.com/celgate/celgate/cmd/internal/suite"
 )
 
-// coverage writes for each policy its expressions as they stand in the file, with what they and their branches came to,
-// and a table of all policies. A line that begins with "!" has something that no case has seen.
+// coverage writes the expressions of each policy as in the file, with the outcomes of the expressions and their
+// branches, and a table of all policies. A line that begins with "!" has an outcome that no case reaches.
 func (t *suiteText) coverage(c *suite.Coverage) {
 	for _, p := range c.Policies {
 		t.line(t.p.paint(bold, escapeControls(p.Name)))
@@ -25,7 +25,7 @@ func (t *suiteText) coverage(c *suite.Coverage) {
 	t.coverageTable(c)
 }
 
-// groupByExpression yields each entry with the branches of its expression behind it.
+// groupByExpression yields each entry with the branches of its expression.
 func groupByExpression(entries []*suite.Entry) iter.Seq[[]*suite.Entry] {
 	return func(yield func([]*suite.Entry) bool) {
 		for len(entries) > 0 {
@@ -41,7 +41,7 @@ func groupByExpression(entries []*suite.Entry) iter.Seq[[]*suite.Entry] {
 	}
 }
 
-// partOf is how much was seen, as a percentage.
+// partOf returns a percentage.
 func partOf(seen, of int) float64 {
 	if of == 0 {
 		return 100
@@ -49,7 +49,7 @@ func partOf(seen, of int) float64 {
 	return 100 * float64(seen) / float64(of)
 }
 
-// counts are the outcomes of an entry in words.
+// counts returns the outcomes of an entry in words.
 func counts(e *suite.Entry) string {
 	var cells []string
 	for _, o := range e.Outcomes {
@@ -62,7 +62,7 @@ func counts(e *suite.Entry) string {
 	return strings.Join(cells, ", ")
 }
 
-// writeMarked writes a line, after a "!" if something was never seen.
+// writeMarked writes a line, with a "!" before it if an outcome was never reached.
 func (t *suiteText) writeMarked(e *suite.Entry, line string) {
 	lead := indent
 	if len(e.MissingOutcomes()) > 0 {
@@ -71,8 +71,8 @@ func (t *suiteText) writeMarked(e *suite.Entry, line string) {
 	t.line(strings.TrimRight(lead+line, " "))
 }
 
-// writeAnnotated writes an expression with its counts, and below each of its lines those of the branches that begin
-// there.
+// writeAnnotated writes an expression with its counts, and below each of its lines the counts of the branches that
+// begin there.
 func (t *suiteText) writeAnnotated(e *suite.Entry, branches []*suite.Entry) {
 	style := func(e *suite.Entry) style {
 		if len(e.MissingOutcomes()) > 0 {
@@ -115,8 +115,8 @@ func (t *suiteText) writeAnnotated(e *suite.Entry, branches []*suite.Entry) {
 	}
 }
 
-// underline is a line below the columns from..to with the counts of a branch: at its right, or at its left where there
-// is no room, or over its end.
+// underline returns a line that marks the columns from..to, with the counts of a branch: to their right, to their left
+// if there is more room, or over their end.
 func (t *suiteText) underline(b *suite.Entry, s style, from, to, width int) string {
 	line, label := "-", counts(b)
 	if len(b.MissingOutcomes()) > 0 {
@@ -133,7 +133,7 @@ func (t *suiteText) underline(b *suite.Entry, s style, from, to, width int) stri
 	return strings.Repeat(" ", from) + t.p.paint(s, strings.Repeat(line, max(1, to-from))+" "+label)
 }
 
-// coverageTable has a row for each policy.
+// coverageTable writes a row for each policy.
 func (t *suiteText) coverageTable(c *suite.Coverage) {
 	seen, total := c.Count()
 	rows := [][]string{{"policy", "seen", "of", "coverage"}}

@@ -20,14 +20,14 @@ import (
 
 // A Comparison is a request with the answers of two sets of policies.
 type Comparison struct {
-	Old, New Item // without a request: there is none, because what would have made it is denied
+	Old, New Item // without a request: it is not made on this side, because its parent is denied
 	delta.Difference
 
-	Causes []celgate.Quirk // of the difference, as far as they are known; of two versions of Kubernetes only
-	Made   map[string]any  // the object, if it was made for the policies; nil: it was given
+	Causes []celgate.Quirk // known reasons of the difference, for two versions of Kubernetes only
+	Made   map[string]any  // the object, if it was generated for the policies; nil: it was given
 }
 
-// Item is the answer of the new set, or that of the old one where there is no other.
+// Item returns the answer of the new set, or else that of the old one.
 func (c Comparison) Item() Item {
 	if c.New.Request != nil {
 		return c.New
@@ -40,24 +40,24 @@ type DiffWriter interface {
 	// Write renders one comparison. They come in the order of the requests.
 	Write(Comparison) error
 
-	// Close renders what differs between the sets, if that was asked for, and what belongs at the end.
+	// Close renders the differences between the sets, if requested, and the end of the report.
 	Close() error
 }
 
-// DiffOptions say how comparisons are written.
+// DiffOptions configure the output of comparisons.
 type DiffOptions struct {
-	Old, New  Options        // with the sets; New says the rest
+	Old, New  Options        // with the sets; the other options are those of New
 	Names     [2]string      // of the sets
-	Structure []delta.Object // what differs between the sets
+	Structure []delta.Object // differences between the sets
 	Compared  bool           // the sets were compared
 	Requests  bool           // there are requests
-	Summary   bool           // no requests, but how many of them
+	Summary   bool           // counts of requests instead of requests
 }
 
-// DiffFormats are the names that [NewDiff] takes.
+// DiffFormats are the formats of [NewDiff].
 func DiffFormats() []string { return []string{"text", "json", "github"} }
 
-// NewDiff returns the writer of a format.
+// NewDiff returns a writer of a format.
 func NewDiff(format string, w io.Writer, o DiffOptions) (DiffWriter, error) {
 	tally := diffTally{noted: map[string]bool{}, counts: map[delta.Change]int{}, parts: map[transition]int{}}
 	both := o.New
@@ -86,16 +86,16 @@ func NewDiff(format string, w io.Writer, o DiffOptions) (DiffWriter, error) {
 	return nil, fmt.Errorf("unknown output format %q: one of %s", format, strings.Join(DiffFormats(), ", "))
 }
 
-// A diffTally counts requests by what became of them, and what each part of a policy did and does.
+// A diffTally counts requests by result, and the transitions of each part of a policy.
 type diffTally struct {
-	notes       []string // on what the answers rest, each once, with the first request that it is about
+	notes       []string // assumptions behind answers, each once, with the first request
 	noted       map[string]bool
 	total, same int
 	counts      map[delta.Change]int
 	parts       map[transition]int
 }
 
-// A transition is what a part of a policy did and does.
+// A transition is the old and the new effect of a part of a policy.
 type transition struct {
 	kind         policy.Kind
 	policy, part string
@@ -109,7 +109,7 @@ func (d *diffTally) count(c Comparison) {
 			continue
 		}
 		for _, n := range it.Decision.Notes {
-			if IsValidation(n) || d.noted[n.Message] {
+			if d.noted[n.Message] {
 				continue
 			}
 			d.noted[n.Message] = true
@@ -127,7 +127,7 @@ func (d *diffTally) count(c Comparison) {
 	}
 }
 
-// verbOf is what an entry does, in a word.
+// verbOf names the effect of an entry.
 func verbOf(e *delta.Entry) string {
 	if e == nil {
 		return "nothing"
@@ -135,7 +135,7 @@ func verbOf(e *delta.Entry) string {
 	return e.Does
 }
 
-// transitions are sorted: what happens to most requests first.
+// transitions returns the transitions, the most frequent first.
 func (d *diffTally) transitions() []transition {
 	all := slices.Collect(maps.Keys(d.parts))
 	slices.SortFunc(all, func(a, b transition) int {
@@ -151,7 +151,7 @@ func (d *diffTally) transitions() []transition {
 // diffText writes for people.
 type diffText struct {
 	*textWriter
-	old  *textWriter // knows the places of the old set
+	old  *textWriter // knows the positions of the old set
 	diff DiffOptions
 	seen diffTally
 }
@@ -188,7 +188,7 @@ func (t *diffText) Write(c Comparison) error {
 var entryStyles = map[string]style{delta.Denies: red, delta.Warns: yellow, delta.Audits: cyan, delta.Mutates: blue,
 	delta.Ignores: yellow, delta.Annotates: cyan}
 
-// differenceBlocks is what differs between two answers.
+// differenceBlocks returns the differences between two answers.
 func (t *diffText) differenceBlocks(c Comparison) []block {
 	var out []block
 	mutating := 0
@@ -255,7 +255,7 @@ func (t *diffText) differenceBlocks(c Comparison) []block {
 		for line := range strings.SplitSeq(strings.TrimRight(rewrite.YAML(c.Made, typ), "\n"), "\n") {
 			lines = append(lines, "  "+line)
 		}
-		out = append(out, block{label: madeLabel, style: bold, message: "made of what the policy matches and reads",
+		out = append(out, block{label: madeLabel, style: bold, message: "generated from the fields that the policy matches and reads",
 			diff: lines})
 	}
 	if c.Old.Request == nil || c.New.Request == nil {
@@ -269,10 +269,10 @@ func (t *diffText) differenceBlocks(c Comparison) []block {
 	return out
 }
 
-// madeLabel is what an object is called that was made for the policies.
+// madeLabel is the label of generated objects.
 const madeLabel = "specimen"
 
-// entryBlock tells about one thing that a policy does, with the expression and the values behind it.
+// entryBlock returns one effect of a policy, with the expression and the values behind it.
 func (t *textWriter) entryBlock(it Item, e *delta.Entry) block {
 	s := entryStyles[e.Does]
 	switch {
@@ -297,7 +297,7 @@ func (t *textWriter) entryBlock(it Item, e *delta.Entry) block {
 	return b
 }
 
-// hunkLines are the lines of a diff.
+// hunkLines returns the lines of a diff.
 func hunkLines(hunks []rewrite.Hunk) []string {
 	var lines []string
 	for _, h := range hunks {
@@ -342,7 +342,7 @@ func (t *diffText) Close() error {
 	return t.flush()
 }
 
-// summarise counts the requests by their outcome.
+// summarise counts the requests by result.
 func (t *diffText) summarise() string {
 	var parts []string
 	for _, c := range delta.Changes() {
@@ -357,7 +357,7 @@ func (t *diffText) summarise() string {
 		", "), ": ")
 }
 
-// structure tells what differs between the sets.
+// structure writes the differences between the sets.
 func (t *diffText) structure() {
 	styles := map[delta.Made]style{delta.Added: green, delta.Removed: red, delta.Changed: yellow}
 	counts := map[delta.Made]int{}
@@ -395,7 +395,7 @@ func (t *diffText) structure() {
 	}
 }
 
-// diffGitHub annotates the manifests of requests whose answers differ, and the policies that do.
+// diffGitHub annotates the manifests of requests whose answers differ, and the policies responsible.
 type diffGitHub struct {
 	w    io.Writer
 	text *diffText
@@ -407,7 +407,7 @@ func (g *diffGitHub) Write(c Comparison) error {
 		return nil
 	}
 	it := c.Item()
-	var at policy.Position // of the block before
+	var at policy.Position // of the preceding block
 	for _, b := range g.text.differenceBlocks(c) {
 		if b.label == "note" || b.label == madeLabel {
 			continue
@@ -423,7 +423,7 @@ func (g *diffGitHub) Write(c Comparison) error {
 		if b.now == "" && c.Old.Locate != nil {
 			f.place = c.Old.placeOf(b)
 		}
-		if !f.place.IsValid() { // nobody gave the object
+		if !f.place.IsValid() { // the object was generated
 			if f.place = at; !b.expr.IsZero() {
 				f.place = b.expr.Locate(0)
 			}
@@ -484,12 +484,12 @@ type jsonComparison struct {
 	CreatedBy *jsonCreator    `json:"createdBy,omitempty"`
 	Request   jsonRequest     `json:"request"`
 	Changes   []string        `json:"changes"`
-	Old       *jsonAnswer     `json:"old"` // null: there is no such request
+	Old       *jsonAnswer     `json:"old"` // null: the request is not made
 	New       *jsonAnswer     `json:"new"`
 	Policies  []jsonPair      `json:"policies"`
-	Object    []string        `json:"object,omitempty"` // what differs, in lines
+	Object    []string        `json:"object,omitempty"` // lines of a diff
 	Causes    []jsonKubeCause `json:"causes,omitempty"`
-	Made      any             `json:"made,omitempty"` // the object, if it was made for the policies
+	Made      any             `json:"made,omitempty"` // the object, if it was generated
 }
 
 type jsonKubeCause struct {

@@ -13,27 +13,27 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// longest is the number of source lines that an excerpt shows in full; of a longer expression the lines around
-// the mark are shown and the others counted.
+// longest is the number of source lines that an excerpt shows in full; of a longer expression it shows the lines around
+// the mark, and counts the others.
 const longest = 12
 
-// A sourceLine is one line of an expression as it stands in the file. The lines come from the places of the
-// expression alone: no file is read again, and an expression from standard input has an excerpt too.
+// A sourceLine is one line of an expression as in the file. Lines are computed from positions alone: files are not read
+// again, and an expression from standard input has an excerpt, too.
 type sourceLine struct {
 	number int // in the file; 0 if unknown
 	offset int // of text in the expression
 	text   string
 }
 
-// linesOf cuts an expression where it is broken in the file, removes blank lines at both ends and the
-// indentation that all lines share.
+// linesOf splits an expression at the line breaks of the file, and removes blank lines at both ends and the common
+// indentation.
 func linesOf(e policy.Expr) []sourceLine {
 	var lines []sourceLine
 	start, number := 0, e.Locate(0).Line
 	folded := false
 	end := func(i int) {
 		l := sourceLine{number, start, e.Src[start:i]}
-		if folded { // the space that stands for the line break is not indentation
+		if folded { // the space that replaces the line break is not indentation
 			trimmed := strings.TrimLeft(l.text, " ")
 			l.offset += len(l.text) - len(trimmed)
 			l.text = trimmed
@@ -79,17 +79,17 @@ func linesOf(e policy.Expr) []sourceLine {
 	return lines
 }
 
-// A mark is the part of an expression that a message is about: the bytes from..to of its text.
+// A mark is the part of an expression that a message concerns: the bytes from..to of its text.
 type mark struct{ from, to int }
 
-// markOf finds what to mark: the place itself if it lies within the expression, what the message names if
-// that stands there once, and else the whole expression.
+// markOf finds the mark: the position itself if it lies within the expression, the name in the message if it occurs
+// once, or else the whole expression.
 func markOf(e policy.Expr, at policy.Position, err error) mark {
 	whole := trimMark(e.Src)
 	if at.IsValid() && at != e.Locate(0) && at != e.Locate(whole.from) {
 		for i := range e.Src {
 			if i > 0 && e.Locate(i) == at {
-				if e.Src[i] == '.' { // of a member that is selected
+				if e.Src[i] == '.' { // of a selected member
 					return mark{i, i + 1 + wordLength(e.Src[i+1:])}
 				}
 				return mark{i, i + wordLength(e.Src[i:])}
@@ -109,7 +109,7 @@ func trimMark(s string) mark {
 	return mark{from, max(from, len(strings.TrimRightFunc(s, unicode.IsSpace)))}
 }
 
-// wordLength returns the length of the identifier that s begins with, or of its first character if it has one.
+// wordLength returns the length of the identifier at the start of s, or else of its first character.
 func wordLength(s string) int {
 	n := strings.IndexFunc(s, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	if n < 0 {
@@ -121,7 +121,7 @@ func wordLength(s string) int {
 	return n
 }
 
-// excerpt renders the place of an expression, its lines and the mark:
+// excerpt renders the position of an expression, its lines and the mark:
 //
 //	  --> policies/replicas.yaml:14:17
 //	   |
@@ -151,7 +151,7 @@ func (p palette) excerpt(e policy.Expr, m mark, width int) (out []string, gutter
 		width = max(width-gutter-3, 20)
 	}
 	whole := trimMark(e.Src)
-	pointless := m.from <= whole.from && m.to >= whole.to // what is marked is all that is shown
+	pointless := m.from <= whole.from && m.to >= whole.to // the mark covers everything shown
 	across := !pointless && last > first                  // a mark over several lines is a bracket at their left
 	if across && width > 0 {
 		width -= 2
@@ -174,11 +174,11 @@ func (p palette) excerpt(e policy.Expr, m mark, width int) (out []string, gutter
 		}
 		l := lines[i]
 		text, from, to := window(cells(l, m))
-		row, start := 0, 0 // columns of the line that come before the piece, and before the one that the mark ends in
+		row, start := 0, 0 // columns of the line before the piece, and before the piece with the end of the mark
 		for _, piece := range chunks(text, width) {
 			number, lead := l.number, ""
 			if row > 0 || i > 0 && lines[i-1].number == number {
-				number = 0 // the same line of the file
+				number = 0 // a continuation of the same line
 			}
 			if across {
 				switch {
@@ -206,7 +206,7 @@ func (p palette) excerpt(e policy.Expr, m mark, width int) (out []string, gutter
 	return out, gutter
 }
 
-// linesOfMark returns the first and the last of the lines that hold a mark.
+// linesOfMark returns the first and the last line of a mark.
 func linesOfMark(lines []sourceLine, m mark) (first, last int) {
 	last = len(lines) - 1
 	for i, l := range lines {
@@ -220,7 +220,7 @@ func linesOfMark(lines []sourceLine, m mark) (first, last int) {
 	return first, max(first, last)
 }
 
-// linesAround says which of n lines are shown when those from first to last are marked.
+// linesAround reports which of n lines are shown if those from first to last are marked.
 func linesAround(first, last, n int) func(int) bool {
 	return func(i int) bool {
 		switch {
@@ -234,7 +234,7 @@ func linesAround(first, last, n int) func(int) bool {
 	}
 }
 
-// cells returns the characters of a line as they are shown, and the columns from..to that the mark covers.
+// cells returns the visible characters of a line, and the columns from..to of the mark.
 func cells(l sourceLine, m mark) (text []rune, from, to int) {
 	from, to = -1, 0
 	for i, r := range l.text {
@@ -254,10 +254,10 @@ func cells(l sourceLine, m mark) (text []rune, from, to int) {
 	return text, from, to
 }
 
-// longestLine is how many characters of a line an excerpt shows.
+// longestLine is the number of characters of a line in an excerpt.
 const longestLine = 1000
 
-// window cuts a long line to what is around the begin of the mark, and around its begin if there is no mark.
+// window cuts a long line to the surroundings of the start of the mark, or to its beginning without a mark.
 func window(text []rune, from, to int) ([]rune, int, int) {
 	if len(text) <= longestLine {
 		return text, from, to

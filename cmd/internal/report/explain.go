@@ -13,11 +13,12 @@ import (
 	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/internal/rewrite"
 	"github.com/celgate/celgate/internal/shape"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 )
 
-// ExplanationFormats are the names that [Explain] takes.
+// ExplanationFormats are the formats of [Explain].
 func ExplanationFormats() []string { return []string{"text", "json"} }
 
 // Explain writes explanations. With o.Objects, text shows the whole object before each mutation.
@@ -59,7 +60,7 @@ func (t *textWriter) explain(e Explanation) {
 	if slices.ContainsFunc(e.Events, func(x Event) bool { return x.Op == explain.OpExempt }) {
 		t.writeGap()
 		t.block(block{label: "exempt", style: dim,
-			message: "the API server asks no policy about " + e.Request.Resource.Resource + " of " + e.Request.Resource.Group})
+			message: "the API server does not evaluate policies for " + e.Request.Resource.Resource + " of " + e.Request.Resource.Group})
 	}
 	second, evaluated := false, 0
 	for _, one := range storyOf(e.Events) {
@@ -86,7 +87,7 @@ func (t *textWriter) explain(e Explanation) {
 	}
 }
 
-// unbound are the policies that no binding puts in force.
+// unbound returns the policies without a binding.
 func (e Explanation) unbound(o Options) []policy.Ref {
 	if o.Set == nil {
 		return nil
@@ -118,7 +119,7 @@ func (t *textWriter) policyOf(one *told) (p *policy.Policy, b *policy.Binding) {
 	return p, b
 }
 
-// invocation tells about one policy with one binding and param.
+// invocation writes about one policy with one binding and param.
 func (t *textWriter) invocation(e Explanation, one *told) {
 	name := invocation(one.policy, one.binding, one.param)
 	t.writeTitled(bold, string(one.kind), name)
@@ -165,7 +166,7 @@ func (t *textWriter) invocation(e Explanation, one *told) {
 		var unused []string
 		for _, v := range p.Variables {
 			if !one.used[v.Name] {
-				unused = append(unused, "variables."+v.Name)
+				unused = append(unused, v.Full())
 			}
 		}
 		if len(unused) > 0 {
@@ -190,7 +191,7 @@ func thousands(n int64) string {
 	return s
 }
 
-// configurationError is about an error before any expression ran.
+// configurationError writes about an error before any expression was evaluated.
 func (t *textWriter) configurationError(e Explanation, one *told, m explain.Match, p *policy.Policy,
 	b *policy.Binding) block {
 	out := block{label: "error", style: red, message: m.Err.Error(), err: m.Err,
@@ -214,15 +215,15 @@ func (t *textWriter) configurationError(e Explanation, one *told, m explain.Matc
 	return out
 }
 
-// outcome tells about one expression: its value, the values behind it, and what followed.
+// outcome writes about one expression: its value, the values behind it, and the consequence.
 func (t *textWriter) outcome(e Explanation, one *told, o toldOutcome, p *policy.Policy, binding *policy.Binding) {
-	b := block{label: outcomeWords[o.Verdict], message: o.Field, err: o.Err}
+	b := block{label: outcomeWords[o.Verdict], message: o.Field(), err: o.Err}
 	switch o.Verdict {
 	case celgate.Admit:
 		b.style = green
 		if o.mutation != nil {
 			b.label = "applied"
-			if o.mutation.After == nil { // null or true, or no value of a scope is changed
+			if o.mutation.After == nil { // null or true, or a scope without values
 				b.label, b.style = "no change", yellow
 			}
 			if o.mutation.Dropped {
@@ -233,26 +234,26 @@ func (t *textWriter) outcome(e Explanation, one *told, o toldOutcome, p *policy.
 		b.style = red
 	case celgate.Skip:
 		b.style = yellow
-		if ruleOf(p, o.Field) != nil {
+		if ruleOf(p, o.Field()) != nil {
 			b.label = "left out"
 		}
 	}
-	if name := conditionName(p, o.Field); name != "" {
+	if name := conditionName(p, o.Field()); name != "" {
 		b.message += " (" + name + ")"
 	}
 	if o.Message != "" {
-		b.message += ": " + headline(o.Message, o.Err, o.Expr)
+		b.message += ": " + headline(o.Message, o.Err, *o.Expr)
 	}
 	if o.Verdict != celgate.Admit && !o.Expr.IsZero() {
-		b.expr, b.mark = o.Expr, trimMark(o.Expr.Src)
+		b.expr, b.mark = *o.Expr, trimMark(o.Expr.Src)
 	}
 	for _, v := range o.variables {
-		b.footers = append(b.footers, "variables."+v.Variable+" = "+v.Value)
+		b.footers = append(b.footers, v.Evaluation.Policy.FullName(v.Variable)+" = "+v.Value)
 	}
 	if x := o.evaluation; x != nil {
 		r := x.Reason
 		r.Values = slices.DeleteFunc(slices.Clone(r.Values), func(s explain.Step) bool {
-			return strings.HasPrefix(s.Text, "variables.") && hasLine(b.footers, s.Text+" = ")
+			return hasLine(b.footers, s.Text+" = ")
 		})
 		variables := b.footers
 		b.footers = nil
@@ -292,61 +293,61 @@ func conditionName(p *policy.Policy, field string) string {
 	return ""
 }
 
-// actionsOf are those of the violation that an outcome became, which of a template are not always those of the binding;
-// other ones if it became none, as with combine: Any.
+// actionsOf returns the actions of the violation of an outcome, which for a template may differ from those of the
+// binding; or else other, as with combine: Any.
 func actionsOf(d *celgate.Decision, o celgate.Outcome, other []policy.Action) []policy.Action {
 	for _, v := range d.Violations {
 		if v.Kind == o.Kind && v.Policy == o.Policy && v.Binding == o.Binding && v.Param == o.Param &&
-			v.Scope == o.Scope && v.Expr.Field == o.Field {
+			v.Scope == o.Scope && v.Expr.Field == o.Field() {
 			return v.Actions
 		}
 	}
 	return other
 }
 
-// consequence says what became of a failed validation or an error.
+// consequence describes the effect of a failed validation or an error.
 func (t *textWriter) consequence(e Explanation, one *told, o toldOutcome, p *policy.Policy,
 	b *policy.Binding) []string {
 	if p == nil {
 		return nil
 	}
-	condition := conditionName(p, o.Field) != ""
+	condition := conditionName(p, o.Field()) != ""
 	switch o.Verdict {
 	case celgate.Skip:
 		switch {
 		case slices.ContainsFunc(p.Mutations, func(m policy.Mutation) bool {
-			return m.Condition.Field == o.Field && !m.RunsOnce()
+			return m.Condition.Field == o.Field() && !m.RunsOnce()
 		}):
 			return []string{"the mutation is not made for some values"}
-		case strings.HasPrefix(o.Field, "spec.mutations"):
+		case strings.HasPrefix(o.Field(), "spec.mutations"):
 			return []string{"the mutation is not made"}
-		case ruleOf(p, o.Field) != nil:
+		case ruleOf(p, o.Field()) != nil:
 			return nil
 		}
-		return []string{"the policy is skipped, whatever the other match conditions say"}
+		return []string{"the policy is skipped, regardless of the other match conditions"}
 	case celgate.Denied:
 		if o.Phase == policy.PhaseMutation {
-			return []string{"the mutation denies the request, whatever failurePolicy is"}
+			return []string{"the mutation denies the request, regardless of failurePolicy"}
 		}
-		if rule := ruleOf(p, o.Field); b != nil && rule != nil {
+		if rule := ruleOf(p, o.Field()); b != nil && rule != nil {
 			actions := actionsOf(e.Decision, o.Outcome, b.ActionsOn(rule))
 			return []string{"validationActions " + joinActions(actions) + actionWords(actions)}
 		}
 	case celgate.Error:
 		switch {
 		case refuses(e.Decision, o.Outcome):
-			return []string{fmt.Sprintf("the API server answers %s, whatever failurePolicy says (here %s)",
+			return []string{fmt.Sprintf("the API server answers %s, regardless of failurePolicy (here %s)",
 				codeOf(e.Decision), p.FailurePolicy)}
 		case condition && slices.ContainsFunc(one.outcomes,
 			func(x toldOutcome) bool { return x.Verdict == celgate.Skip }):
 			return []string{"another match condition is false, which counts more than an error"}
-		case p.FailurePolicyOf(ruleOf(p, o.Field)) == policy.Ignore:
+		case p.FailurePolicyOf(ruleOf(p, o.Field())) == policy.Ignore:
 			return []string{"failurePolicy Ignore: the error changes nothing"}
-		case strings.HasPrefix(o.Field, "spec.auditAnnotations") && b != nil &&
+		case strings.HasPrefix(o.Field(), "spec.auditAnnotations") && b != nil &&
 			!slices.Contains(b.Actions, policy.Deny) && slices.Contains(b.ActionsOnMisconfiguration(), policy.Deny):
 			return []string{"failurePolicy Fail: an error in an audit annotation denies, though validationActions are " + joinActions(b.Actions)}
 		case one.phase == policy.PhaseValidation && b != nil:
-			actions := actionsOf(e.Decision, o.Outcome, b.ActionsOnError(ruleOf(p, o.Field)))
+			actions := actionsOf(e.Decision, o.Outcome, b.ActionsOnError(ruleOf(p, o.Field())))
 			return []string{"failurePolicy Fail makes the error a failed validation, with validationActions " +
 				joinActions(actions) + actionWords(actions)}
 		}
@@ -355,7 +356,7 @@ func (t *textWriter) consequence(e Explanation, one *told, o toldOutcome, p *pol
 	return nil
 }
 
-// ruleOf returns the validation whose expression is at a field; nil if it is that of something else.
+// ruleOf returns the validation with the expression at a field; nil for other expressions.
 func ruleOf(p *policy.Policy, field string) *policy.Validation {
 	if p == nil {
 		return nil
@@ -377,7 +378,7 @@ func actionWords(actions []policy.Action) string {
 var plainPath = regexp.MustCompile(`^(?:has\()?object((?:\.\w+|\[\d+\]|\["[^"\\]*"\])+)\)?$`)
 var pathStep = regexp.MustCompile(`\.(\w+)|\[(\d+)\]|\["([^"\\]*)"\]`)
 
-// provenance says where a value of the object is from, if not from the manifest.
+// provenance says where a value of the object comes from, unless it is in the manifest.
 func (e Explanation) provenance(text string) string {
 	m := plainPath.FindStringSubmatch(text)
 	if m == nil || e.Given == nil || e.Request.Object == nil {
@@ -387,7 +388,7 @@ func (e Explanation) provenance(text string) string {
 	prepared, inPrepared := follow(e.Request.Object, m[1])
 	switch {
 	case inGiven && !inPrepared && !isEmpty(given):
-		return "   (in the manifest, but not in what the server makes of it)"
+		return "   (in the manifest, but not in the server's form of it)"
 	case !inGiven && inPrepared && !isEmpty(prepared):
 		return "   (filled in by the server)"
 	case inGiven && inPrepared && scalar(given) && fmt.Sprint(given) != fmt.Sprint(prepared):
@@ -435,7 +436,7 @@ func scalar(v any) bool {
 	return true
 }
 
-// mutation shows what a mutation did to the object, or what it could not do.
+// mutation describes the changes of a mutation, or why it could not be applied.
 func (t *textWriter) mutation(o toldOutcome) []string {
 	m := o.mutation
 	kind := t.o.typeOf(m.Before)
@@ -493,11 +494,11 @@ func (t *textWriter) mutation(o toldOutcome) []string {
 		lines = append(lines, "changes nothing")
 	}
 	lines = append(lines, orders("", m.Before, m.After)...)
-	hunks("normalised by the server before what comes next:", m.Patched, m.After)
+	hunks("normalised by the server before the next step:", m.Patched, m.After)
 	return lines
 }
 
-// longestPatch is the number of lines that are shown of a patch that could not be applied.
+// longestPatch is the number of lines shown of a patch that could not be applied.
 const longestPatch = 24
 
 func limitLines(lines []string, most int) []string {
@@ -507,7 +508,7 @@ func limitLines(lines []string, most int) []string {
 	return lines
 }
 
-// orders tells the new order of the lists of named items in which a new item does not come last.
+// orders describes the new order of lists of named items with a new item that is not the last.
 func orders(path string, before, after any) []string {
 	var all []string
 	switch after := after.(type) {
@@ -547,30 +548,18 @@ func names(items []any) []string {
 	return all
 }
 
-// followPointer returns what a JSON pointer leads to.
+var unescape = strings.NewReplacer("~1", "/", "~0", "~")
+
+// followPointer returns the value at a JSON pointer.
 func followPointer(v any, pointer string) (any, bool) {
-	for _, step := range strings.Split(pointer, "/")[1:] {
-		step = strings.NewReplacer("~1", "/", "~0", "~").Replace(step)
-		switch at := v.(type) {
-		case map[string]any:
-			var ok bool
-			if v, ok = at[step]; !ok {
-				return nil, false
-			}
-		case []any:
-			i, err := strconv.Atoi(step)
-			if err != nil || i < 0 || i >= len(at) {
-				return nil, false
-			}
-			v = at[i]
-		default:
-			return nil, false
-		}
+	path := strings.Split(pointer, "/")[1:]
+	for i, step := range path {
+		path[i] = unescape.Replace(step)
 	}
-	return v, true
+	return tree.Find(v, path)
 }
 
-// missingText says how far a JSON pointer leads in an object.
+// missingText says which part of a JSON pointer exists in an object.
 func missingText(object map[string]any, pointer string) string {
 	steps := strings.Split(pointer, "/")
 	for n := len(steps) - 1; n >= 1; n-- {
@@ -618,7 +607,7 @@ func yamlLines(v any, t *shape.Type) []string {
 	return lines
 }
 
-// inlineYAML writes a value in one line.
+// inlineYAML formats a value as one line of YAML.
 func inlineYAML(v any) string {
 	text := strings.TrimSpace(rewrite.YAML(map[string]any{"v": v}, nil))
 	return strings.Join(strings.Fields(strings.TrimPrefix(text, "v:")), " ")
@@ -637,7 +626,7 @@ func (o Options) typeOf(object map[string]any) *shape.Type {
 	return o.Types.Type(schema.GroupVersionKind{Group: group, Version: version, Kind: name})
 }
 
-// nameRejected names the policies and bindings that take no part because they are invalid.
+// nameRejected names the invalid policies and bindings, which are left out.
 func (t *textWriter) nameRejected() string {
 	var names []string
 	for _, r := range t.o.Rejected {
@@ -649,7 +638,7 @@ func (t *textWriter) nameRejected() string {
 	return strings.Join(names, ", ")
 }
 
-// writeEnding tells how the request ends, and what may come out differently.
+// writeEnding describes the result of the request, and the parts that may differ on a server.
 func (t *textWriter) writeEnding(e Explanation) {
 	d := e.Decision
 	switch {
@@ -668,19 +657,22 @@ func (t *textWriter) writeEnding(e Explanation) {
 	}
 	if denials > 1 {
 		t.block(block{label: "note", style: cyan,
-			message: fmt.Sprintf("%d denials, of which the API server reports one: the first of the policy that it asks first", denials)})
+			message: fmt.Sprintf("%d denials, of which the API server reports one: the first of the policy that it evaluates first", denials)})
 	}
 	for _, w := range d.Warnings {
 		t.block(block{label: "warning", style: yellow, message: w.Text})
 	}
 	for _, key := range slices.Sorted(maps.Keys(d.AuditAnnotations)) {
+		if key == ofEveryPod {
+			continue
+		}
 		t.block(block{label: "audit annotation " + key, audit: key, style: cyan, message: d.AuditAnnotations[key]})
 	}
 	for _, n := range d.Notes {
-		if n.Topic == ObjectNotValidated {
-			continue
-		}
 		t.block(block{label: "note", style: cyan, message: n.Message})
+	}
+	if parts := uncheckedOf(d); len(parts) > 0 {
+		t.block(block{label: unchecked, style: cyan, message: strings.Join(parts, ", ")})
 	}
 	for _, o := range e.Orders {
 		b := block{label: "note", style: cyan,

@@ -24,11 +24,13 @@ type jsonExplanation struct {
 	Orders   []jsonOrder    `json:"otherOrders,omitempty"`
 	Notes    []jsonNote     `json:"notes,omitempty"`
 	Events   []jsonEvent    `json:"events"`
+
+	Unchecked []string `json:"unchecked,omitempty"` // parts of the server that were not simulated
 }
 
 type jsonStory struct {
 	Kind          policy.Kind          `json:"kind"`
-	Phase         policy.Phase         `json:"phase,omitempty"` // of a policy that may have a say in both
+	Phase         policy.Phase         `json:"phase,omitempty"` // of a policy with more than one phase
 	Policy        string               `json:"policy"`
 	Binding       string               `json:"binding,omitempty"`
 	Param         string               `json:"param,omitempty"`
@@ -97,7 +99,7 @@ type jsonOrder struct {
 type jsonEvent struct {
 	Op      explain.Op   `json:"op"`
 	Kind    policy.Kind  `json:"kind"`
-	Phase   policy.Phase `json:"phase,omitempty"` // of a policy that may have a say in both
+	Phase   policy.Phase `json:"phase,omitempty"` // of a policy with more than one phase
 	Policy  string       `json:"policy,omitempty"`
 	Binding string       `json:"binding,omitempty"`
 	Param   string       `json:"param,omitempty"`
@@ -127,7 +129,7 @@ type jsonMutation struct {
 	As        metav1.GroupVersionKind `json:"as"`
 	Before    map[string]any          `json:"before"`
 	Patch     any                     `json:"patch,omitempty"`
-	Patched   map[string]any          `json:"patched,omitempty"` // before the server reads it as its type
+	Patched   map[string]any          `json:"patched,omitempty"` // before it is normalised
 	After     map[string]any          `json:"after,omitempty"`
 	Dropped   bool                    `json:"dropped,omitempty"`
 	Stopped   *int                    `json:"stopped,omitempty"` // the operation that could not be applied
@@ -142,7 +144,7 @@ func explainJSON(w io.Writer, all []Explanation, o Options) error {
 		item := jsonExplanation{
 			Request: itemOf(e.Request, e.Decision).Request, Allowed: e.Decision.Allowed, Status: e.Decision.Status,
 			Warnings: e.Decision.WarningTexts(), Policies: []jsonStory{}, Events: []jsonEvent{},
-			Cost: e.Decision.Cost,
+			Cost: e.Decision.Cost, Unchecked: e.Decision.UncheckedParts(),
 		}
 		if e.Decision.Status != nil {
 			item.Message = e.Decision.Status.Message
@@ -195,17 +197,17 @@ func jsonStoryOf(one *told, o Options) jsonStory {
 		}
 	}
 	for _, x := range one.outcomes {
-		told := jsonTold{Field: x.Field, Verdict: x.Verdict, Message: x.Message, Cost: x.Cost}
+		told := jsonTold{Field: x.Field(), Verdict: x.Verdict, Message: x.Message, Cost: x.Cost}
 		for _, v := range x.variables {
 			told.Values = append(told.Values,
-				jsonValue{Expression: "variables." + v.Variable, Value: v.Value, Error: v.Failed})
+				jsonValue{Expression: v.Evaluation.Policy.FullName(v.Variable), Value: v.Value, Error: v.Failed})
 		}
 		if x.evaluation != nil {
 			told.Values = append(told.Values, valuesOf(x.evaluation.Reason.Values)...)
 		}
-		if x.Verdict == celgate.Skip && strings.HasPrefix(x.Field, "spec.matchConditions") {
+		if x.Verdict == celgate.Skip && strings.HasPrefix(x.Field(), "spec.matchConditions") {
 			s.Matched, s.By = false, "matchConditions"
-			s.Reason = "the match condition " + x.Field + " is false"
+			s.Reason = "the match condition " + x.Field() + " is false"
 		}
 		s.Expressions = append(s.Expressions, told)
 	}
@@ -244,10 +246,12 @@ func jsonEventOf(x Event) jsonEvent {
 			e.Error = x.Match.Err.Error()
 		}
 	case x.Evaluation != nil:
-		e.Field, e.Variable, e.Value, e.Failed, e.Values = x.Evaluation.Expr.Field, x.Variable, x.Value, x.Failed,
-			valuesOf(x.Steps)
+		e.Field, e.Value, e.Failed, e.Values = x.Evaluation.Expr.Field, x.Value, x.Failed, valuesOf(x.Steps)
+		if x.Variable != "" {
+			e.Variable = strings.TrimPrefix(x.Evaluation.Policy.FullName(x.Variable), "variables.")
+		}
 	case x.Result != nil:
-		e.Field, e.Verdict, e.Message, e.Cost = x.Result.Field, x.Result.Verdict, x.Result.Message, &x.Result.Cost
+		e.Field, e.Verdict, e.Message, e.Cost = x.Result.Field(), x.Result.Verdict, x.Result.Message, &x.Result.Cost
 	case x.Mutation != nil:
 		m := x.Mutation
 		e.Field = m.Expr.Field
@@ -262,7 +266,7 @@ func jsonEventOf(x Event) jsonEvent {
 	return e
 }
 
-// phaseOf is the phase where the kind does not say it.
+// phaseOf returns the phase if the kind has more than one.
 func phaseOf(kind policy.Kind, phase policy.Phase) policy.Phase {
 	if kind == policy.Admission {
 		return phase

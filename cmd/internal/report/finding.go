@@ -5,13 +5,13 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// A finding is something to say that has a place. The formats for other programs than a terminal show findings there.
+// A finding is a message with a position, as formats for other programs show it.
 type finding struct {
 	level   check.Severity
-	rule    string // what it is an instance of, such as a check or a policy
+	rule    string // its kind, such as a check or a policy
 	title   string
 	place   policy.Position
 	cause   policy.Position // the expression to blame; invalid: none
 	message string
-	ignored string // why the author does not want to be told; empty: wants to
+	ignored string // the author's reason to ignore it; empty: not ignored
 }

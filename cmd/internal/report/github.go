@@ -13,7 +13,7 @@ var (
 	githubMessage  = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 )
 
-// writeGitHub writes the workflow commands that make GitHub annotate files. What authors ignore is left out.
+// writeGitHub writes the workflow commands that make GitHub annotate files. Ignored findings are left out.
 func writeGitHub(w io.Writer, all ...finding) error {
 	for _, f := range all {
 		if f.ignored != "" {

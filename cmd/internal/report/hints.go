@@ -17,16 +17,16 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// A failing is what a hint is looked up for.
+// A failing is the subject of a hint.
 type failing struct {
 	message string
-	err     error // with the message as its text; nil for a policy or a request that is refused
+	err     error // with the message as its text; nil for a refused policy or request
 	expr    policy.Expr
 	request *celgate.Request // nil for a policy that is rejected
 	param   string
 }
 
-// hintFor returns what helps a reader who is stuck at a message; empty if there is nothing to add.
+// hintFor returns advice for the reader of a message; empty if there is none.
 func hintFor(f failing) string {
 	if hint := hintOfType(f); hint != "" {
 		return hint
@@ -41,19 +41,21 @@ func hintFor(f failing) string {
 		return meant
 	}
 	if said.Kind == wording.Undeclared {
-		if name := spell.Nearest(said.Name, variables, len(said.Name)/3+1); name != "" {
+		if strings.HasPrefix(f.expr.Field, "spec.functions") {
+			return "a function of a library sees only its parameters"
+		}
+		if name := spell.Nearest(said.Name, variables, len(said.Name)/3+1); name != "" && name != said.Name {
 			return "did you mean " + name + "?"
 		}
 	}
 	return ""
 }
 
-// hintOfType is the hint for an error whose type says all; empty for other ones.
+// hintOfType returns the hint for an error whose type suffices; empty for other errors.
 func hintOfType(f failing) string {
 	var key *celgate.NoSuchKeyError
 	var unbound *eval.UnboundError
 	var expression *celgate.ExpressionError
-	var paramKind *celgate.ParamKindError
 	var status *apierrors.StatusError
 	switch {
 	case f.err == nil:
@@ -63,28 +65,28 @@ func hintOfType(f failing) string {
 		}
 		return missingKeyHint(f, key.Key)
 	case errors.Is(f.err, celgate.ErrBudget) && errors.As(f.err, &expression):
-		return "the expression looks at too much: leave nested loops, or narrow what it runs over with filter or a variable"
+		return "the expression reads too much: avoid nested loops, or narrow their lists with filter or a variable"
 	case errors.Is(f.err, celgate.ErrBudget):
 		return "all expressions of the policy together looked at too much; a variable is computed once and can serve several of them"
 	case errors.As(f.err, &unbound) && unbound.Name == "authorizer":
-		return "authorizer has no value in messageExpression and auditAnnotations; decide in a validation instead"
+		return "authorizer is not available in messageExpression and auditAnnotations; use it in a validation instead"
 	case errors.Is(f.err, celgate.ErrNoParams):
-		return "the binding's paramRef selects nothing: give the param beside the policies or with -c"
+		return "the binding's paramRef selects nothing: add the param to the policies or with -c"
 	case errors.Is(f.err, celgate.ErrNoDefaultParams):
-		return "give the policy defaultParams, or the binding a param"
+		return "add defaultParams to the policy, or a param to the binding"
 	case errors.Is(f.err, celgate.ErrNoParamNamespace):
 		return "set paramRef.namespace in the binding, so that cluster-scoped objects have params too"
-	case errors.As(f.err, &paramKind):
-		return "the kind of the params is not known: give its CustomResourceDefinition beside the policies or with -c"
+	case errors.Is(f.err, celgate.ErrNoParamKind):
+		return "the kind of the params is unknown: add its CustomResourceDefinition to the policies or with -c"
 	case errors.As(f.err, &status) && isMissingNamespace(&status.ErrStatus):
 		return giveNamespace
 	}
 	return ""
 }
 
-const giveNamespace = "give the Namespace beside the policies, with -c or among the manifests"
+const giveNamespace = "add the Namespace to the policies, with -c or to the manifests"
 
-// isMissingNamespace reports the server's answer about a namespace that does not exist.
+// isMissingNamespace reports whether a status is the server's answer about a missing namespace.
 func isMissingNamespace(s *metav1.Status) bool {
 	return s.Code == http.StatusNotFound && s.Details != nil && s.Details.Kind == "namespaces"
 }
@@ -92,7 +94,7 @@ func isMissingNamespace(s *metav1.Status) bool {
 var variables = []string{"object", "oldObject", "request", "params", "namespaceObject", "variables", "authorizer",
 	"quantity", "size", "has"}
 
-// falseHint returns what may be wrong with an expression that is false; empty if nothing comes to mind.
+// falseHint returns a common mistake in an expression that is false; empty if there is none.
 func falseHint(src string) string {
 	for _, name := range escapedName.FindAllString(src, -1) {
 		if hint := escapedHint(name); hint != "" {
@@ -100,7 +102,7 @@ func falseHint(src string) string {
 		}
 	}
 	if listOfMap.MatchString(src) && orderMatters.MatchString(src) && !strings.Contains(src, ".sort") {
-		return "the keys of a map come in another order each time: sort what is made of them, as in " +
+		return "the keys of a map have a different order each time: sort the result, as in " +
 			"labels.map(k, k).sort(), before it is joined, indexed or compared with a list"
 	}
 	return ""
@@ -112,8 +114,8 @@ var (
 	orderMatters = regexp.MustCompile(`\.join\(|\)\s*\[\d+\]|[=!]=\s*\[|\]\s*[=!]=`)
 )
 
-// overwriteHint explains a change of containers that were there already, by an ApplyConfiguration that names them
-// literally: what is meant as another container is merged into the one of that name. Empty if there is none.
+// overwriteHint explains a change of an existing container by an ApplyConfiguration that names it literally: a
+// container that was meant to be added is merged into the one of that name. Empty if there is none.
 func overwriteHint(set *policy.Set, c celgate.Change) string {
 	if set == nil {
 		return ""
@@ -165,7 +167,7 @@ func imagesOf(object map[string]any) map[string]string {
 	return images
 }
 
-// escapedHint explains a name that is escaped as in the rules of CustomResourceDefinitions; empty if it is none.
+// escapedHint explains a name that is escaped as in the rules of CustomResourceDefinitions; empty for other names.
 func escapedHint(name string) string {
 	if !escapedName.MatchString(name) {
 		return ""
@@ -177,9 +179,9 @@ func escapedHint(name string) string {
 	return name + " is not unescaped in policies, only in the rules of CustomResourceDefinitions: write ['" + key + "'], and '" + key + "' in … for has(…)"
 }
 
-// hints are looked through in order: the first about the sentence, and the source if it says one, is shown.
+// hints are searched in order: the first one with the sentence, and its source if it has one, is shown.
 var hints = []struct {
-	about  wording.Sentence // members that are empty may have any value
+	about  wording.Sentence // empty members match any value
 	source string
 	hint   string
 }{
@@ -187,7 +189,7 @@ var hints = []struct {
 	{about: typeConversion, source: ".requests", hint: quantities},
 	{about: typeConversion, source: ".capacity", hint: quantities},
 	{about: noOverload, source: "quantity",
-		hint: "quantity(…) takes a string; a field that may be a number or a string needs string(…) first"},
+		hint: "quantity(…) requires a string; a field that may be a number or a string needs string(…) first"},
 	{about: noOverload, source: "maxUnavailable", hint: intOrString},
 	{about: noOverload, source: "maxSurge", hint: intOrString},
 	{about: noOverload, source: "argetPort", hint: intOrString},
@@ -197,7 +199,7 @@ var hints = []struct {
 	{about: noOverload, source: "namespaceObject.metadata.creationTimestamp",
 		hint: "at run time it is a string: write timestamp(dyn(namespaceObject.metadata.creationTimestamp))"},
 	{about: noOverload,
-		hint: "an operator met values of types that it is not defined for; type(x) == int and the like tell them apart"},
+		hint: "an operator is not defined for the types of its values; test them first, as in type(x) == int"},
 	{about: wording.Sentence{Kind: wording.OutOfBounds},
 		hint: "guard the index with size(…) > n, or use list[?n].orValue(…)"},
 	{about: wording.Sentence{Kind: wording.DivisionByZero},
@@ -210,7 +212,7 @@ var hints = []struct {
 	{about: wording.Sentence{Kind: wording.Undeclared, Name: "includes"},
 		hint: "list.includes is not accepted before Kubernetes 1.38; write value in list"},
 	{about: wording.Sentence{Kind: wording.UndefinedField, Name: "uid"},
-		hint: "request and namespaceObject declare no uid"},
+		hint: "request and namespaceObject do not declare uid"},
 	{about: wording.Sentence{Kind: wording.UndefinedField, Name: "object"},
 		hint: "the object is not part of request: write object, and oldObject for the stored one"},
 	{about: wording.Sentence{Kind: wording.UndefinedField, Name: "oldObject"},
@@ -222,7 +224,7 @@ var hints = []struct {
 	{about: wording.Sentence{Kind: wording.WrongResult, Want: "one of [string null_type]"},
 		hint: "wrap the value in string(…), and return '' to leave the annotation out"},
 	{about: wording.Sentence{Kind: wording.WrongResult, Want: "list(JSONPatch)", Got: "list(dyn)"},
-		hint: "an empty list needs a typed one beside it: cond ? [JSONPatch{…}] : []"},
+		hint: "an empty list needs a typed list in the same expression: cond ? [JSONPatch{…}] : []"},
 	{about: wording.Sentence{Kind: wording.MixedTypes},
 		hint: "lists and maps hold values of one type; dyn(…) around each value allows a mixture"},
 }
@@ -237,8 +239,7 @@ const (
 	quantities  = "resource amounts are strings: compare them with quantity(…).compareTo(quantity(…)) or isGreaterThan"
 )
 
-// missingKeyHint explains "no such key": a variable that is null in this request, or a member that the object
-// does not have.
+// missingKeyHint explains "no such key": a variable that is null in this request, or a missing member of the object.
 func missingKeyHint(f failing, key string) string {
 	src := f.expr.Src
 	if r := f.request; r != nil {
@@ -253,7 +254,7 @@ func missingKeyHint(f failing, key string) string {
 			}
 			return "namespaceObject is null in match conditions; use a namespaceSelector, or test it in a validation"
 		case f.param == "" && rootOf(src, key, "params"):
-			return "params is null: the binding has no paramRef"
+			return "params is null: the binding does not have a paramRef"
 		}
 	}
 	if (key == "kind" || key == "apiVersion") && strings.HasPrefix(f.expr.Field, "spec.mutations") &&
@@ -264,11 +265,11 @@ func missingKeyHint(f failing, key string) string {
 		return "namespaceObject.metadata.UID compiles, but never has a value"
 	}
 	if key == "extra" && strings.Contains(src, "userInfo.extra") {
-		return "request.userInfo.extra is absent for users without extra: write request.userInfo.?extra, or give it in the request"
+		return "request.userInfo.extra is absent for users without extra: write request.userInfo.?extra, or set it in the request"
 	}
 	if r := f.request; key == "name" && r != nil && r.Operation == celgate.Delete && r.Name == "" &&
 		strings.Contains(src, "request.name") {
-		return "a deletion of a collection has no request.name: write oldObject.metadata.name"
+		return "the deletion of a collection does not have request.name: write oldObject.metadata.name"
 	}
 	found := mentions(src, key)
 	if len(found) == 0 {
@@ -292,10 +293,10 @@ func missingKeyHint(f failing, key string) string {
 	return member + " is not set here; guard it with has(" + path + "." + member + "), or read it with " + path + ".?" + member + ".orValue(…)"
 }
 
-// computed finds an index that is a variable, such as object.data[key].
+// computed matches an index that is a variable, such as object.data[key].
 var computed = regexp.MustCompile(`([a-zA-Z_][\w.]*)\[([a-zA-Z_][\w.]*)\]`)
 
-// mentions returns where an expression reads a member: .key, ['key'] or .`key`. The mark is the key alone.
+// mentions returns the places where an expression reads a member: .key, ['key'] or .`key`. The mark is the key alone.
 func mentions(src, key string) []mark {
 	q := regexp.QuoteMeta(key)
 	re := regexp.MustCompile(
@@ -312,7 +313,7 @@ func mentions(src, key string) []mark {
 	return out
 }
 
-// rootOf reports that key is read from the variable itself, as metadata in object.metadata.
+// rootOf reports whether key is read from the variable itself, as metadata is in object.metadata.
 func rootOf(src, key, variable string) bool {
 	for _, m := range mentions(src, key) {
 		if pathBefore(src[:m.from]) == variable {

@@ -8,14 +8,15 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/cmd/internal/replay"
 	"github.com/celgate/celgate/schema"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // APIVersion is the version of the JSON output.
 const APIVersion = "celgate.dev/v1alpha1"
 
-// jsonWriter writes a DecisionList. Items are written as they come; errors follow at the end, because only
-// then are they all known.
+// jsonWriter writes a DecisionList. Items are written as they come; errors follow at the end, when all of them are
+// known.
 type jsonWriter struct {
 	w      io.Writer
 	buf    bytes.Buffer
@@ -47,10 +48,20 @@ type jsonItem struct {
 	Outcomes  []jsonOutcome  `json:"outcomes"`
 	Cost      int64          `json:"cost"` // of all policies
 	Notes     []jsonNote     `json:"notes"`
+	Unchecked []string       `json:"unchecked"` // parts of the server that were not simulated
 	Replay    *jsonReplay    `json:"replay,omitempty"`
+
+	Confirmed *jsonConfirmation `json:"confirmed,omitempty"` // by a live server
 }
 
-// A jsonReplay says what a second run of the mutating policies does, and what did not survive the first.
+// A jsonConfirmation says how a live server answers a dry run of the request.
+type jsonConfirmation struct {
+	Same        bool     `json:"same"`
+	Differences []string `json:"differences"`
+	Unasked     string   `json:"unasked,omitempty"` // why it was not asked, or did not answer
+}
+
+// A jsonReplay has the changes of a second run of the mutating policies, and those that did not survive the first.
 type jsonReplay struct {
 	Idempotent bool        `json:"idempotent"`
 	Survives   bool        `json:"survives"`
@@ -102,7 +113,7 @@ type jsonCreator struct {
 	Name string `json:"name"`
 }
 
-// A jsonSource is where the manifest or review of an item begins.
+// A jsonSource is the position of the manifest or review of an item.
 type jsonSource struct {
 	File string `json:"file"`
 	Line int    `json:"line"`
@@ -125,10 +136,10 @@ type jsonRequest struct {
 }
 
 type jsonUser struct {
-	Username string              `json:"username"`
-	UID      string              `json:"uid,omitempty"`
-	Groups   []string            `json:"groups"`
-	Extra    map[string][]string `json:"extra,omitempty"`
+	Username string                                 `json:"username"`
+	UID      string                                 `json:"uid,omitempty"`
+	Groups   []string                               `json:"groups"`
+	Extra    map[string]authenticationv1.ExtraValue `json:"extra,omitempty"`
 }
 
 // A jsonResponse has the member names of admission.k8s.io/v1 AdmissionResponse.
@@ -144,13 +155,13 @@ type jsonOutcome struct {
 	Binding string          `json:"binding"`
 	Param   string          `json:"param"`
 	Field   string          `json:"field"`
-	Scope   string          `json:"scope,omitempty"`      // the path of the value that the expression is for
+	Scope   string          `json:"scope,omitempty"`      // the path of the value that the expression was evaluated for
 	Rule    string          `json:"validation,omitempty"` // the name of the validation
 	Verdict celgate.Verdict `json:"verdict"`
 	Message string          `json:"message"`
 	Cost    int64           `json:"cost"`
-	Source  *jsonSource     `json:"source,omitempty"` // of the field of the manifest that decided
-	Values  []jsonValue     `json:"values,omitempty"` // behind a failure or an error
+	Source  *jsonSource     `json:"source,omitempty"` // of the field of the manifest to blame
+	Values  []jsonValue     `json:"values,omitempty"` // behind a failed validation or an error
 }
 
 type jsonNote struct {
@@ -205,7 +216,7 @@ func (j *jsonWriter) item(v any) error {
 	return j.value(v, "    ")
 }
 
-// endItems ends the items, and appends what could not be decided about.
+// endItems ends the items, and appends the failures.
 func (j *jsonWriter) endItems() error {
 	if j.items > 0 {
 		j.buf.WriteString("\n  ")
@@ -256,10 +267,13 @@ func (j *jsonWriter) flush() error {
 	return err
 }
 
-// sourcedItem is an item with its place, and the values behind its outcomes.
+// sourcedItem returns an item with its position, and the values behind its outcomes.
 func sourcedItem(it Item) jsonItem {
 	item := itemOf(it.Request, it.Decision)
 	item.Replay = replayOf(it.Replay)
+	if c := it.Confirmation; c != nil {
+		item.Confirmed = &jsonConfirmation{c.IsSame(), toNonNil(c.Differences), c.Unasked}
+	}
 	if it.Place.IsValid() {
 		item.Source = &jsonSource{it.Place.File, it.Place.Line}
 	}
@@ -299,13 +313,16 @@ func itemOf(r *celgate.Request, d *celgate.Decision) jsonItem {
 		Outcomes: make([]jsonOutcome, 0, len(d.Outcomes)),
 		Cost:     d.Cost,
 		Notes:    make([]jsonNote, 0, len(d.Notes)),
+
+		Unchecked: toNonNil(d.UncheckedParts()),
 	}
 	if it.Response.AuditAnnotations == nil {
 		it.Response.AuditAnnotations = map[string]string{}
 	}
 	for _, o := range d.Outcomes {
 		it.Outcomes = append(it.Outcomes, jsonOutcome{
-			Policy: o.Policy, Binding: o.Binding, Param: o.Param, Field: o.Field, Scope: o.Scope, Rule: o.Validation,
+			Policy: o.Policy, Binding: o.Binding, Param: o.Param,
+			Field: o.Field(), Scope: o.Scope, Rule: o.Validation(),
 			Verdict: o.Verdict, Message: o.Message, Cost: o.Cost,
 		})
 	}

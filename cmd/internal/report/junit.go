@@ -31,7 +31,7 @@ type junitSuite struct {
 	elapsed time.Duration
 }
 
-// A junitCase failed if it has failures, and did not run if it has errors.
+// A junitCase has failed if it has failures, and did not run if it has errors.
 type junitCase struct {
 	Name      string         `xml:"name,attr"`
 	Classname string         `xml:"classname,attr"`
@@ -52,7 +52,7 @@ type junitMessage struct {
 
 func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 3, 64) }
 
-// add puts a case into a suite: the last one if it has that name, or a new one.
+// add adds a case to the last suite if it has that name, or else to a new one.
 func (j *junit) add(suite string, place policy.Position, elapsed time.Duration, c junitCase) {
 	if n := len(j.Suites); n == 0 || j.Suites[n-1].Name != suite {
 		j.Suites = append(j.Suites, &junitSuite{Name: suite})

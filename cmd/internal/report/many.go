@@ -12,7 +12,7 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// A table counts, for each policy and namespace, the objects that the policy denied, warned about, changed and so on.
+// A table counts, for each policy and namespace, the objects by the policy's effect: denied, warned, mutated and so on.
 type table map[tableRow]map[string]int
 
 // A tableRow is a policy, or one namespace of it.
@@ -22,7 +22,7 @@ type tableRow struct {
 	whole     bool // the policy
 }
 
-// add counts an object once for each policy that had a say, by the strongest word for what the policy did.
+// add counts an object once for each policy with an effect on it, by the policy's strongest effect.
 func (t table) add(it Item) {
 	d := it.Decision
 	if d == nil {
@@ -61,7 +61,7 @@ func (t table) add(it Item) {
 	}
 }
 
-// rank orders the words for what became of an object.
+// rank orders the words for effects.
 func rank(word string) int {
 	return slices.IndexFunc(words, func(w struct {
 		word  string
@@ -71,7 +71,7 @@ func rank(word string) int {
 	})
 }
 
-// lines writes the table, the policies with most denials first. Names come last: they may be long.
+// lines returns the table, the policies with most denials first. Names are the last column: they may be long.
 func (t table) lines(p palette) []string {
 	var columns []string
 	for _, w := range slices.Backward(words) {
@@ -135,12 +135,12 @@ func (t table) lines(p palette) []string {
 	return lines
 }
 
-// briefText is what there is to say about an object in one line.
+// briefText summarises blocks about an object in one line.
 func briefText(it Item, blocks []block) string {
 	var said []string
 	for _, b := range blocks {
 		switch b.label {
-		case "note", "changed by":
+		case "note", "changed by", unchecked:
 			continue
 		}
 		line, _, _ := strings.Cut(b.message, "\n")
@@ -177,14 +177,14 @@ func briefText(it Item, blocks []block) string {
 	return ""
 }
 
-// A story identifies what is said about an object.
+// A story identifies the text about an object.
 type story [sha256.Size]byte
 
 func storyIn(word string, blocks []block) story {
 	h := sha256.New()
 	for _, b := range blocks {
 		if b.label == "note" {
-			continue // which is said once, about whatever comes first
+			continue // shown once, with the first object
 		}
 		fmt.Fprintf(h, "%q %q %q %v %q %q %q %q\n", word, b.label, b.message, b.place, b.expr.Field, b.footers, b.hint,
 			b.diff)
@@ -192,37 +192,35 @@ func storyIn(word string, blocks []block) story {
 	return story(h.Sum(nil))
 }
 
-// notesIn are the notes among blocks.
+// notesIn returns the notes among blocks.
 func notesIn(blocks []block) []block {
 	return slices.DeleteFunc(slices.Clone(blocks), func(b block) bool { return b.label != "note" })
 }
 
-// Notes about objects that may be stored as far as policies go.
-const (
-	// NotValidated is about an object that policies changed.
-	NotValidated = "mutated object not validated"
+// unchecked is the label of parts of the server that were not simulated for an object.
+const unchecked = "not checked here"
 
-	// ObjectNotValidated is about any other. Text leaves it out: it is true of all manifests.
-	ObjectNotValidated = "object not validated"
-)
-
-var notValidated = map[string]string{
-	NotValidated:       "the API server validates the object after mutation, and celgate only its metadata: it may still be refused as invalid",
-	ObjectNotValidated: "the API server validates the object itself, and celgate only its metadata: it may still be refused as invalid",
+// UncheckedText lists, in one line, the parts of the server that were not simulated and may refuse or change an object;
+// empty: none.
+func UncheckedText(d *celgate.Decision) string {
+	if parts := uncheckedOf(d); len(parts) > 0 {
+		return unchecked + ": " + strings.Join(parts, ", ")
+	}
+	return ""
 }
 
-// NotValidatedNote returns the note of one of these topics.
-func NotValidatedNote(topic string) celgate.Note {
-	return celgate.Note{Message: notValidated[topic], Topic: topic}
+// uncheckedOf returns the parts that UncheckedText lists.
+func uncheckedOf(d *celgate.Decision) []string {
+	if !d.Allowed {
+		return nil
+	}
+	return d.UncheckedParts()
 }
 
-// IsValidation reports a note that says what is not validated.
-func IsValidation(n celgate.Note) bool { return notValidated[n.Topic] != "" }
-
-// isMerelyMutated reports that there is nothing to say about an object but what was changed.
+// isMerelyMutated reports whether changes are the only result for an object.
 func isMerelyMutated(d *celgate.Decision, blocks []block) bool {
 	return d != nil && d.Allowed &&
 		!slices.ContainsFunc(blocks, func(b block) bool {
-			return b.label != "changed by" && notValidated[b.topic] == ""
+			return b.label != "changed by" && b.label != unchecked
 		})
 }

@@ -1,8 +1,7 @@
-// Package report renders decisions: text for people, JSON for programs, JUnit, SARIF and annotations for what shows
-// them to people.
+// Package report renders decisions: text for people, JSON for programs, JUnit, SARIF and annotations for tools.
 //
-// A [Writer] takes the items in the order of the input and writes each as it comes; nothing is held
-// back until the end, so that a run over many objects shows its first answer at once and stays small.
+// A [Writer] receives the items in the order of the input and writes each at once, so that a run over many objects
+// shows its first answer early and needs little memory.
 package report
 
 import (
@@ -14,7 +13,6 @@ import (
 	"github.com/celgate/celgate/cmd/internal/blame"
 	"github.com/celgate/celgate/cmd/internal/replay"
 	"github.com/celgate/celgate/internal/tree"
-	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,39 +23,51 @@ type Writer interface {
 	// Write renders one item. Items come in the order of the input.
 	Write(Item) error
 
-	// Close renders what belongs at the end. It does not close the underlying writer.
+	// Close renders the end of the report. It does not close the underlying writer.
 	Close() error
 }
 
 // An Item is one request and its answer. Exactly one of Decision and Failure is set.
 type Item struct {
-	Place    policy.Position   // where the manifest or review begins
-	Request  *celgate.Request  // nil if there was none to make
-	Prepared *celgate.Prepared // nil if the server does not take the object
+	Place    policy.Position   // of the manifest or review
+	Request  *celgate.Request  // nil if it could not be made
+	Prepared *celgate.Prepared // nil if the server refuses the object
 	Decision *celgate.Decision
 	Failure  *Failure
-	Changes  []celgate.Change // to show: what each mutating policy did
+	Changes  []celgate.Change // the changes of each mutating policy
 
-	Replay *replay.Result // what a second run of the mutating policies does; nil: nobody asked
+	Replay *replay.Result // the effect of a second run of the mutating policies; nil: not run
 
-	Reasons map[int]blame.Reason               // why outcomes came about, by their index; of some
-	Locate  func(field string) policy.Position // the place of a field in the manifest; nil: unknown
-	// Misread are the words of the manifest that YAML reads as booleans; nil: none.
-	Misread func() []manifest.Misreading
+	Confirmation *Confirmation // the answer of a live server; nil: not asked for
 
-	CreatedBy *Creator // the object that a controller would create this one for; nil: it was asked about itself
+	Reasons map[int]blame.Reason               // reasons of outcomes, by index; not of all
+	Locate  func(field string) policy.Position // the position of a field in the manifest; nil: unknown
+	// Misread returns the words of the manifest that YAML reads as booleans; may be nil.
+	Misread func() []policy.Problem
+
+	CreatedBy *Creator // the parent for which a controller would create this object; nil: the object was given
 
 	Kind schema.GroupVersionKind // with a Failure: of the object, as far as known
 	Name string                  // with a Failure: "namespace/name" or "name"
 }
 
-// A Creator is a workload of which controllers make objects.
+// A Confirmation compares a decision with the answer of a live server to a dry run of the request.
+type Confirmation struct {
+	Unasked     string   // the reason why there is no answer; empty: there is one
+	Differences []string // from the answer; empty: none
+	Refused     bool     // the server refuses a request that the decision allows
+}
+
+// IsSame reports whether the server answers as the decision does.
+func (c *Confirmation) IsSame() bool { return c.Unasked == "" && len(c.Differences) == 0 }
+
+// A Creator is a workload whose objects controllers create.
 type Creator struct {
 	Kind string
 	Name string // "namespace/name" or "name"
 }
 
-// kind returns the kind of the object that the item is about.
+// kind returns the kind of the object of the item.
 func (it Item) kind() schema.GroupVersionKind {
 	if it.Request != nil {
 		return it.Request.Kind
@@ -73,7 +83,7 @@ func (it Item) name() string {
 	return NameOf(it.Request)
 }
 
-// NameOf returns "namespace/name" or "name" of what a request is about.
+// NameOf returns "namespace/name" or "name" of the object of a request.
 func NameOf(r *celgate.Request) string {
 	name := r.Name
 	if name == "" {
@@ -105,11 +115,11 @@ func (it Item) subject() string {
 	return subject
 }
 
-// A Failure says why there is no decision.
+// A Failure is the reason why there is no decision.
 type Failure struct {
 	Message string
 	Hint    string // empty: none
-	Skipped bool   // on purpose: no policy can be for the object
+	Skipped bool   // on purpose: no policy can match the object
 }
 
 // A Rejection is a policy or binding that the server would refuse to store.
@@ -118,35 +128,35 @@ type Rejection struct {
 	policy.Ref
 	Place    policy.Position
 	Status   *metav1.Status
-	Problems []Problem // what is wrong, each with its place; empty: only the status is known
+	Problems []Problem // with positions; empty: only the status is known
 }
 
 // A Problem is one reason of a [Rejection].
 type Problem struct {
 	Field    string
 	Message  string
-	Expr     policy.Expr     // zero when no expression is to blame
-	Position policy.Position // inside the expression if there is one
-	Hint     string          // what to do, where reading the file has told; empty: the message tells
+	Expr     policy.Expr     // zero: no expression is to blame
+	Position policy.Position // inside the expression, if any
+	Hint     string          // advice from reading the file; empty: derived from the message
 }
 
-// Options say how a report is written and what is known before the first item.
+// Options configure a report.
 type Options struct {
 	Set      *policy.Set // the policies and bindings in force; nil: unknown
 	Rejected []Rejection
-	Types    *schema.Registry // orders the members of what changed; nil: by name
+	Types    *schema.Registry // orders the members in diffs; nil: by name
 
 	Color bool
 	Width int  // of the terminal, in columns; 0: lines are not wrapped
-	Quiet bool // leave out objects about which there is nothing to say but what was changed
+	Quiet bool // leave out objects whose only result is ok or changes
 
 	Compact bool // one line for each object
-	Summary bool // no line for objects: how many of them, by policy and namespace
+	Summary bool // a table by policy and namespace instead of objects
 
-	Objects bool // show whole objects where only what changed would be
+	Objects bool // show whole objects instead of changes
 }
 
-// Join returns a writer that writes everything to several writers.
+// Join returns a writer to several writers.
 func Join(writers ...Writer) Writer {
 	if len(writers) == 1 {
 		return writers[0]
@@ -174,10 +184,10 @@ func (all joined) Close() error {
 	return nil
 }
 
-// Formats are the names that [New] takes.
+// Formats are the formats of [New].
 func Formats() []string { return []string{"text", "json", "junit", "sarif", "github"} }
 
-// New returns the writer of a format.
+// New returns a writer of a format.
 func New(format string, w io.Writer, o Options) (Writer, error) {
 	switch format {
 	case "text":

@@ -100,8 +100,8 @@ func items() []report.Item {
 	many := expr("spec.validations[3].expression", 98, 7, "object.metadata.name != ''\n"+strings.Join(long, "\n"))
 	return []report.Item{
 		item(1, request(celgate.Create, "web"), celgate.Decision{Allowed: true, Outcomes: []celgate.Outcome{
-			{Policy: "replica-limit", Binding: "prod", Param: "shop/limits", Field: replicas.Field,
-				Verdict: celgate.Admit, Cost: 4, Kind: policy.Validating, Expr: replicas},
+			{Policy: "replica-limit", Binding: "prod", Param: "shop/limits",
+				Verdict: celgate.Admit, Cost: 4, Kind: policy.Validating, Expr: &replicas},
 		}}),
 		item(20, request(celgate.Create, "api"), celgate.Decision{
 			Status: denied(`deployments.apps "api" is forbidden: too many <replicas>`),
@@ -146,15 +146,15 @@ func items() []report.Item {
 		}),
 		item(80, request(celgate.Create, "quiet"), celgate.Decision{
 			Allowed: true, Mutated: true,
-			Outcomes: []celgate.Outcome{{Policy: "team", Binding: "all", Field: team.Field, Verdict: celgate.Error,
+			Outcomes: []celgate.Outcome{{Policy: "team", Binding: "all", Verdict: celgate.Error,
 				Message: missing(team, "team").Error(), Err: missing(team, "team"), Kind: policy.Validating,
-				Expr: team}},
+				Expr: &team}},
 			Notes: []celgate.Note{{Quirk: &celgate.Quirk{ID: "lost-copy"}, Message: "the copy of a list is lost"}},
 		}),
 		{Place: policy.Position{File: "manifests/widget.yaml", Line: 3, Column: 1},
 			Kind: schema.GroupVersionKind{Group: "lab.example.test", Version: "v1", Kind: "Widget"}, Name: "shop/one",
 			Failure: &report.Failure{Message: "the kind is not known",
-				Hint: "give its CustomResourceDefinition with -c"}},
+				Hint: "add its CustomResourceDefinition with -c"}},
 	}
 }
 

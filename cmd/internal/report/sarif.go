@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"io"
-	"runtime/debug"
 	"strings"
 
 	"github.com/celgate/celgate/policy"
@@ -15,7 +14,7 @@ type sarifText struct {
 	Text string `json:"text"`
 }
 
-// A sarifRule is what results are instances of.
+// A sarifRule is the kind of results.
 type sarifRule struct {
 	ID      string      `json:"id"`
 	Name    string      `json:"name,omitempty"`
@@ -52,7 +51,7 @@ type sarifRegion struct {
 	Column int `json:"startColumn,omitempty"`
 }
 
-// sarifSuppression says that the author of a policy does not want to be told.
+// sarifSuppression means that the author of a policy ignores the result.
 type sarifSuppression struct {
 	Kind          string `json:"kind"`
 	Justification string `json:"justification"`
@@ -67,24 +66,15 @@ func sarifAt(place policy.Position) []sarifLocation {
 	return []sarifLocation{at}
 }
 
-// fingerprints tell a finding from others though lines move: what is found in which file, and the first line of what is
-// said.
+// fingerprints identify a finding independent of line numbers: by its rule, its file, and the first line of its
+// message.
 func (f finding) fingerprints() map[string]string {
 	headline, _, _ := strings.Cut(f.message, "\n")
 	sum := sha256.Sum256([]byte(strings.Join([]string{f.rule, f.place.File, f.title, headline}, "\x00")))
 	return map[string]string{"celgate/v1": hex.EncodeToString(sum[:16])}
 }
 
-// Version is what the Go tool recorded of this program: the tag of a release, or the commit of a build from source.
-func Version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "(devel)"
-	}
-	return info.Main.Version
-}
-
-// writeSARIF writes a SARIF 2.1.0 log of what a command of celgate found.
+// writeSARIF writes a SARIF 2.1.0 log with the findings of a command of celgate.
 func writeSARIF(w io.Writer, command string, rules []sarifRule, all []finding) error {
 	results := make([]sarifResult, len(all))
 	for i, f := range all {

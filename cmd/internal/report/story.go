@@ -12,15 +12,15 @@ import (
 // An Explanation is an answer with the events that led to it.
 type Explanation struct {
 	Item
-	Given  map[string]any // the object as its author wrote it
+	Given  map[string]any // the object as written by its author
 	Events []Event
-	Orders []Order // other orders of the mutating policies that lead to another result
+	Orders []Order // other orders of the mutating policies with other results
 }
 
-// An Event is one of [explain.Event] with what it is about.
+// An Event is an [explain.Event] with its context.
 type Event struct {
 	explain.Event
-	Variable string // the name of the variable that was evaluated
+	Variable string // the name of the evaluated variable
 	Value    string
 	Failed   bool
 	Steps    []explain.Step
@@ -28,22 +28,22 @@ type Event struct {
 	Result   *celgate.Outcome // of OpOutcome
 }
 
-// An Order is an order in which a server might ask mutating policies, and what comes out then.
+// An Order is an order in which a server may run mutating policies, with the result.
 type Order struct {
 	Policies []string
 	Decision *celgate.Decision
-	Changes  []celgate.Change // from the object of the order by name to that of this one
+	Changes  []celgate.Change // from the object of the order by name to the object of this order
 }
 
-// A told is one policy with one binding and param in the story.
+// A told is the events of one policy with one binding and param.
 type told struct {
 	kind                   policy.Kind
 	phase                  policy.Phase
 	policy, binding, param string
 	second                 bool
 	matches                []explain.Match // of the policy and of the binding
-	failed                 bool            // it never ran: the last match says why
-	skipped                string          // why it does not run in the second pass
+	failed                 bool            // it was not evaluated: the last match has the reason
+	skipped                string          // the reason why it does not run in the second pass
 	outcomes               []toldOutcome
 	messages               []Event // evaluations of messageExpression
 	used                   map[string]bool
@@ -51,7 +51,7 @@ type told struct {
 	pending []Event
 }
 
-// A toldOutcome is an outcome with what led to it.
+// A toldOutcome is an outcome with the events behind it.
 type toldOutcome struct {
 	celgate.Outcome
 	variables  []Event
@@ -59,7 +59,7 @@ type toldOutcome struct {
 	mutation   *explain.Mutation
 }
 
-// storyOf arranges events: an entry for each invocation, and for each policy or binding that is not for the request.
+// storyOf groups events: an entry for each invocation, and for each policy or binding that does not match the request.
 func storyOf(events []Event) []*told {
 	type key struct {
 		kind            policy.Kind
@@ -134,7 +134,7 @@ func (one *told) addEvaluation(e Event) {
 	one.pending = append(one.pending, e)
 }
 
-// outcome takes the evaluation of an outcome's expression and of the variables that were evaluated for it.
+// outcome returns an outcome with the evaluation of its expression and of the variables that were evaluated for it.
 func (one *told) outcome(o celgate.Outcome) toldOutcome {
 	out := toldOutcome{Outcome: o}
 	i := one.evaluationOf(o)
@@ -152,12 +152,12 @@ func (one *told) outcome(o celgate.Outcome) toldOutcome {
 	return out
 }
 
-// evaluationOf returns the index of the evaluation that led to an outcome; -1 if there is none, or if evaluations for
-// several values share the outcome.
+// evaluationOf returns the index of the evaluation of an outcome; -1 if there is none, or if evaluations for several
+// values share the outcome.
 func (one *told) evaluationOf(o celgate.Outcome) int {
 	var all []int
 	for i, e := range one.pending {
-		if e.Variable == "" && e.Evaluation.Expr.Field == o.Field &&
+		if e.Variable == "" && e.Evaluation.Expr.Field == o.Field() &&
 			(o.Scope == "" || e.Evaluation.Scope() == o.Scope) {
 			all = append(all, i)
 		}
@@ -173,21 +173,21 @@ func (one *told) evaluationOf(o celgate.Outcome) int {
 	return -1
 }
 
-// isPerValue reports an evaluation for one of some values.
+// isPerValue reports whether an evaluation is for one of several values.
 func isPerValue(x *explain.Evaluation) bool {
 	return x.Scope() != "" || slices.ContainsFunc(x.Policy.Mutations, func(m policy.Mutation) bool {
 		return m.Expr.Field == x.Expr.Field && !m.RunsOnce()
 	})
 }
 
-// A spent is what the expressions of one budget cost.
+// A spent is the cost of the expressions of one budget.
 type spent struct {
 	of    string
 	cost  int64
 	limit int64
 }
 
-// sumCosts sums up the costs of an invocation by budget. Each mutation has a budget of its own.
+// sumCosts sums the costs of an invocation by budget. Each mutation has a budget of its own.
 func (one *told) sumCosts() []spent {
 	conditions := spent{"match conditions", 0, celgate.MatchConditionBudget}
 	rest := spent{"validations", 0, celgate.Budget}
@@ -196,9 +196,9 @@ func (one *told) sumCosts() []spent {
 	for _, o := range one.outcomes {
 		switch {
 		case o.mutation != nil:
-			all = append(all, spent{o.Field, o.Cost, celgate.Budget})
-		case len(o.Field) > len("spec.matchConditions") &&
-			o.Field[:len("spec.matchConditions")] == "spec.matchConditions":
+			all = append(all, spent{o.Field(), o.Cost, celgate.Budget})
+		case len(o.Field()) > len("spec.matchConditions") &&
+			o.Field()[:len("spec.matchConditions")] == "spec.matchConditions":
 			conditions.cost += o.Cost
 			seen[conditions.of] = true
 		default:

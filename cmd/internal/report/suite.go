@@ -18,27 +18,27 @@ type SuiteWriter interface {
 	// Write renders one result. Results come in the order of the suites.
 	Write(suite.Result) error
 
-	// Close renders what belongs at the end.
+	// Close renders the end of the report.
 	Close(SuiteSummary) error
 }
 
-// A SuiteSummary is what belongs to no case alone.
+// A SuiteSummary holds the results of a whole run.
 type SuiteSummary struct {
-	Coverage    *suite.Coverage // nil: not wanted
+	Coverage    *suite.Coverage // nil: not requested
 	Differences []suite.Difference
 }
 
-// SuiteOptions say how results are written.
+// SuiteOptions configure the output of results.
 type SuiteOptions struct {
 	Color   bool
 	Width   int  // of the terminal, in columns; 0: lines are not wrapped
 	Verbose bool // a line for passed cases too
 }
 
-// SuiteFormats are the names that [NewSuite] takes.
+// SuiteFormats are the formats of [NewSuite].
 func SuiteFormats() []string { return []string{"text", "json", "junit", "sarif", "github", "html"} }
 
-// NewSuite returns the writer of a format.
+// NewSuite returns a writer of a format.
 func NewSuite(format string, w io.Writer, o SuiteOptions) (SuiteWriter, error) {
 	switch format {
 	case "text":
@@ -73,13 +73,13 @@ func (t tally) String() string {
 	return strings.TrimSuffix(plural(total, "case", "cases")+": "+strings.Join(parts, ", "), ": ")
 }
 
-// suiteText writes for people: failed cases with what was expected and what came.
+// suiteText writes for people: failed cases with expected and actual results.
 type suiteText struct {
 	*textWriter
 	verbose  bool
 	counts   tally
 	updated  []string
-	problems map[string]bool // already said; the cases of a suite that cannot run share them
+	problems map[string]bool // already shown; the cases of a suite that cannot run share them
 }
 
 func (t *suiteText) Write(r suite.Result) error {
@@ -151,7 +151,7 @@ func (t *suiteText) failure(r suite.Result, f suite.Failure) {
 	}
 }
 
-// causeBlock shows an expression that decided, with the values behind it.
+// causeBlock returns an expression that decided, with the values behind it.
 func (t *suiteText) causeBlock(r suite.Result, c suite.Cause) block {
 	b := block{label: "decided by", style: blue, message: c.Says, expr: c.Expr,
 		footers: []string{origin(c.Policy, c.Binding, "")}}
@@ -161,7 +161,7 @@ func (t *suiteText) causeBlock(r suite.Result, c suite.Cause) block {
 	return b.addReason(blame.Reason{Expr: c.Expr, Variable: c.Variable, From: c.From, To: c.To, Values: c.Values}, nil)
 }
 
-// pair writes a label and text below which further lines align.
+// pair writes a label and text, with further lines below the text.
 func (t *suiteText) pair(label string, s style, text string) {
 	room := 0
 	if t.o.Width > 0 {
@@ -195,7 +195,7 @@ func (t *suiteText) Close(s SuiteSummary) error {
 
 func percent(p float64) string { return strconv.FormatFloat(p, 'f', 1, 64) + "%" }
 
-// differences writes the answers of versions that do not agree.
+// differences writes the different answers of versions.
 func (t *suiteText) differences(all []suite.Difference) {
 	for _, d := range all {
 		t.head(yellow, "differs", d.Name, d.Place)
@@ -212,7 +212,7 @@ func (t *suiteText) differences(all []suite.Difference) {
 	}
 }
 
-// plainFailure is a failure without pictures.
+// plainFailure returns a failure without excerpts.
 func plainFailure(f suite.Failure) string {
 	s := "expected: " + f.Expected + "\ngot: " + f.Got
 	for _, c := range f.Causes {
@@ -270,7 +270,7 @@ type jsonResult struct {
 	Errors   []jsonError   `json:"errors"`
 	Updated  string        `json:"updated,omitempty"`
 	Decision *jsonItem     `json:"decision,omitempty"`
-	Created  []jsonItem    `json:"created,omitempty"` // what controllers would make
+	Created  []jsonItem    `json:"created,omitempty"` // by controllers
 }
 
 type jsonFailure struct {
@@ -404,7 +404,7 @@ func (j *suiteJUnit) Write(r suite.Result) error {
 
 func (j *suiteJUnit) Close(SuiteSummary) error { return j.write(j.w) }
 
-// suiteSARIF writes a result for everything that is not as expected.
+// suiteSARIF writes a result for each unexpected result.
 type suiteSARIF struct {
 	w   io.Writer
 	all []finding
@@ -425,7 +425,7 @@ func (s *suiteSARIF) Close(SuiteSummary) error {
 	}, s.all)
 }
 
-// suiteGitHub annotates what is not as expected, and counts.
+// suiteGitHub annotates unexpected results, and counts.
 type suiteGitHub struct {
 	w      io.Writer
 	counts tally

@@ -10,7 +10,7 @@ import (
 	"github.com/celgate/celgate/cmd/internal/suite"
 )
 
-// suiteHTML writes one page that needs nothing else: the cases, and what of the policies they have seen.
+// suiteHTML writes one self-contained page: the cases, and their coverage of the policies.
 type suiteHTML struct {
 	w      io.Writer
 	counts tally
@@ -20,7 +20,7 @@ type suiteHTML struct {
 type suitePage struct {
 	Summary     string
 	Tiles       []suiteTile
-	Cases       []htmlCase // that are not as expected
+	Cases       []htmlCase // unexpected results
 	Passed      []htmlCase
 	Differences []suite.Difference
 	Policies    []htmlCoverage
@@ -152,8 +152,7 @@ func htmlEntryOf(e *suite.Entry) htmlEntry {
 		Class: coverageClass(len(e.Outcomes)-len(e.MissingOutcomes()), len(e.Outcomes))}
 }
 
-// highlight is an expression in which branches are marked, with their counts beside them. Branches lie in one another
-// or beside one another.
+// highlight returns an expression with marked branches and their counts. Branches are nested or disjoint.
 func highlight(src string, branches []*suite.Entry) template.HTML {
 	branches = slices.SortedFunc(slices.Values(branches), func(x, y *suite.Entry) int {
 		if x.From != y.From {

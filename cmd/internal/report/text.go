@@ -21,8 +21,8 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// textWriter writes for people: one line for an object about which there is nothing to say, and below the
-// line of any other a block for each violation.
+// textWriter writes for people: one line for an object without findings, and below the line of any other object a block
+// for each violation.
 type textWriter struct {
 	w   io.Writer
 	o   Options
@@ -35,16 +35,16 @@ type textWriter struct {
 	createdCounts map[string]int // by status
 	total         int
 	inForce       int                 // policies
-	matched       map[policy.Ref]bool // policies that had a say, without a binding
+	matched       map[policy.Ref]bool // policies that matched an object, without a binding
 	places        map[policy.Ref]policy.Position
 	notes         map[string]bool  // already shown
-	told          map[story]string // the objects that stories were first told about
+	told          map[story]string // the first object with each story
 	table         table
 	spaced        bool // the last line written is empty
-	blocks        bool // something else than a plain line was written
+	blocks        bool // something other than a plain line was written
 }
 
-// The words for what became of an object, in the order of the summary.
+// Words for the results of an object, in the order of the summary.
 const (
 	wordOK      = "ok"
 	wordMutated = "mutated"
@@ -61,7 +61,7 @@ var words = []struct {
 }{{wordOK, green}, {wordMutated, blue}, {wordAudited, cyan}, {wordWarned, yellow}, {wordDenied, red},
 	{wordSkipped, bold}, {wordNotRun, red}}
 
-// A block is one thing to say about an object or a rejected policy.
+// A block is one message about an object or a rejected policy.
 type block struct {
 	label   string
 	style   style
@@ -72,13 +72,12 @@ type block struct {
 	footers []string
 	hint    string
 	policy  string   // to blame; empty: none
-	field   string   // of the object, that is to blame; empty: unknown
-	item    string   // of a list, that is to blame; empty: none
-	diff    []string // lines that begin with "-" or "+", and the paths of what they are about
-	topic   string
-	now     string // what a policy does in the new answer and did not in the old one; empty: it differs otherwise
-	audit   string // the key of the audit annotation that the block is; empty: it is something else
-	err     error  // that the message is of
+	field   string   // of the object, to blame; empty: unknown
+	item    string   // of a list, to blame; empty: none
+	diff    []string // lines that begin with "-" or "+", and paths
+	now     string   // a new effect of a policy that the old answer lacks; empty: another difference
+	audit   string   // the key of an audit annotation; empty: not an audit annotation
+	err     error    // of the message
 }
 
 func newText(w io.Writer, o Options) (*textWriter, error) {
@@ -90,7 +89,7 @@ func newText(w io.Writer, o Options) (*textWriter, error) {
 	return t, t.flush()
 }
 
-// newTextWriter returns a writer that has written nothing yet.
+// newTextWriter returns a writer that has not written anything yet.
 func newTextWriter(w io.Writer, o Options) *textWriter {
 	t := &textWriter{
 		w: w, o: o, p: palette(o.Color),
@@ -113,7 +112,7 @@ func newTextWriter(w io.Writer, o Options) *textWriter {
 func (t *textWriter) Write(it Item) error {
 	word, style, blocks := t.count(it)
 	t.table.add(it)
-	if it.Failure != nil { // standard error says more of what was not run
+	if it.Failure != nil { // standard error has more about objects that were not run
 		if !t.o.Summary && !(t.o.Quiet && word == wordOK) {
 			t.head(style, word, it.subject(), it.Place)
 			t.blocksOf(blocks)
@@ -124,7 +123,7 @@ func (t *textWriter) Write(it Item) error {
 		return nil
 	}
 	if it.CreatedBy != nil && word == wordOK && len(blocks) == 0 {
-		return nil // nobody has written it
+		return nil // not a document of the author
 	}
 	if t.o.Compact {
 		t.compact(style, word, it, blocks)
@@ -134,9 +133,11 @@ func (t *textWriter) Write(it Item) error {
 	told := storyIn(word, blocks)
 	first, again := t.told[told]
 	switch {
+	case again && it.CreatedBy != nil && word == wordOK && len(blocks) == 1 && blocks[0].label == unchecked:
+		return nil // already shown with another object
 	case again && len(blocks) > len(notes):
 		t.headAs(style, word, it.subject(), it.Place, first)
-		blocks = notes // which are new
+		blocks = notes // the new ones
 	default:
 		t.told[told] = it.subject()
 		t.head(style, word, it.subject(), it.Place)
@@ -145,7 +146,7 @@ func (t *textWriter) Write(it Item) error {
 	return t.flush()
 }
 
-// compact writes one line, however long it is.
+// compact writes one line of any length.
 func (t *textWriter) compact(s style, word string, it Item, blocks []block) {
 	at := it.Place
 	at.Column = 0
@@ -157,7 +158,7 @@ func (t *textWriter) compact(s style, word string, it Item, blocks []block) {
 	t.line(line)
 }
 
-// headAs writes the line of an object about which all has been said about another one.
+// headAs writes the line of an object with the same story as another one.
 func (t *textWriter) headAs(s style, word, subject string, place policy.Position, as string) {
 	place.Column = 0
 	lead, rest := fmt.Sprintf("%-7s", word), escapeControls(subject)+"  "
@@ -174,7 +175,7 @@ func (t *textWriter) headAs(s style, word, subject string, place policy.Position
 	t.writeHanging("         ", t.p.paint(dim, "as"), 2, as, dim, 3)
 }
 
-// count counts an item and returns the word for it and what there is to say about it.
+// count counts an item and returns its word and blocks.
 func (t *textWriter) count(it Item) (string, style, []block) {
 	counts := t.counts
 	if it.CreatedBy != nil {
@@ -228,7 +229,7 @@ func (t *textWriter) Close() error {
 	return t.flush()
 }
 
-// summaryLines returns the summary, with as many of its clauses on each line as fit.
+// summaryLines returns the summary, with as many clauses on each line as fit.
 func (t *textWriter) summaryLines() []string {
 	lines := []string{""}
 	for clause := range strings.SplitAfterSeq(t.summary(), "; ") {
@@ -243,7 +244,7 @@ func (t *textWriter) summaryLines() []string {
 	return lines
 }
 
-// summary counts what became of the objects.
+// summary counts the results of the objects.
 func (t *textWriter) summary() string {
 	summary := t.p.paint(bold, plural(t.total, "object", "objects")) + t.tally(t.counts)
 	if t.created > 0 {
@@ -262,7 +263,7 @@ func (t *textWriter) summary() string {
 	return summary
 }
 
-// tally lists how many objects have which status, behind a colon; empty for none.
+// tally lists the counts by status after a colon; empty without any.
 func (t *textWriter) tally(counts map[string]int) string {
 	var parts []string
 	for _, w := range words {
@@ -289,7 +290,19 @@ func (t *textWriter) unenforcedReason() string {
 	return ""
 }
 
-// verdictOf returns the strongest word for what became of the object.
+// Word returns the word at the head of an answer: ok, mutated, audited, warned, denied, skipped or not run.
+func Word(it Item) string {
+	switch {
+	case it.Failure == nil:
+		word, _ := verdictOf(it.Decision)
+		return word
+	case it.Failure.Skipped:
+		return wordSkipped
+	}
+	return wordNotRun
+}
+
+// verdictOf returns the strongest word for the result of an object.
 func verdictOf(d *celgate.Decision) (string, style) {
 	word := wordOK
 	switch {
@@ -310,8 +323,8 @@ func verdictOf(d *celgate.Decision) (string, style) {
 	return word, plain
 }
 
-// decisionBlocks returns what there is to say about an object: violations, refusals without a policy, errors
-// that were ignored, warnings, audit annotations and notes.
+// decisionBlocks returns the blocks of an object: violations, refusals without a policy, ignored errors, warnings,
+// audit annotations and notes.
 func (t *textWriter) decisionBlocks(it Item) []block {
 	d := it.Decision
 	denials := 0
@@ -336,26 +349,46 @@ func (t *textWriter) decisionBlocks(it Item) []block {
 	out = append(out, ignoredBlocks(it)...)
 	out = append(out, t.changeBlocks(it)...)
 	for _, w := range d.Warnings {
-		if w.Violation == nil { // else its block is there
+		if w.Violation == nil { // otherwise the block of the violation shows it
 			out = append(out, block{label: "warning", style: yellow, message: w.Text})
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(d.AuditAnnotations)) {
-		if key != "validation.policy.admission.k8s.io/validation_failure" {
+		if key != "validation.policy.admission.k8s.io/validation_failure" && key != ofEveryPod {
 			out = append(out, block{label: "audit annotation " + key, audit: key, style: cyan, message: d.AuditAnnotations[key]})
 		}
 	}
 	for _, n := range d.Notes {
-		if !t.notes[n.Message] && n.Topic != ObjectNotValidated {
+		if !t.notes[n.Message] {
 			t.notes[n.Message] = true
-			out = append(out, block{label: "note", style: bold, message: n.Message, topic: n.Topic})
+			out = append(out, block{label: "note", style: bold, message: n.Message})
 		}
+	}
+	if c := it.Confirmation; c != nil {
+		return append(out, confirmationBlocks(c)...)
+	}
+	if parts := uncheckedOf(d); len(parts) > 0 {
+		out = append(out, block{label: unchecked, style: bold, message: strings.Join(parts, ", ")})
 	}
 	return out
 }
 
-// severityOf returns the strongest action of a violation. One without actions denies: it is an error before
-// any binding had a say.
+// confirmationBlocks returns the differences from the answer of a live server.
+func confirmationBlocks(c *Confirmation) (out []block) {
+	if c.Unasked != "" {
+		out = append(out, block{label: "not confirmed", style: bold, message: c.Unasked})
+	}
+	for _, text := range c.Differences {
+		out = append(out, block{label: "differs", style: red, message: text})
+	}
+	return out
+}
+
+// ofEveryPod is the key of the audit annotation that every Pod gets; text leaves it out.
+const ofEveryPod = "pod-security.kubernetes.io/enforce-policy"
+
+// severityOf returns the strongest action of a violation. A violation without actions denies: it is an error before the
+// bindings.
 func severityOf(v celgate.Violation) policy.Action {
 	for _, a := range []policy.Action{policy.Deny, policy.Warn, policy.Audit} {
 		if slices.Contains(v.Actions, a) {
@@ -406,7 +439,7 @@ func (t *textWriter) violationBlock(it Item, v celgate.Violation) block {
 	return b
 }
 
-// addReasons adds to a block about an outcome the values that led to it.
+// addReasons adds the values behind an outcome to a block.
 func (b block) addReasons(it Item, outcome int) block {
 	r, ok := it.Reasons[outcome]
 	if !ok {
@@ -415,7 +448,7 @@ func (b block) addReasons(it Item, outcome int) block {
 	return b.addReason(r, nil)
 }
 
-// addPlace says where in the manifest the value is that a block about a scope is of.
+// addPlace adds the position in the manifest of the value of a scope to a block.
 func (b block) addPlace(it Item, scope string) block {
 	if scope == "" {
 		return b
@@ -431,8 +464,8 @@ func (b block) addPlace(it Item, scope string) block {
 	return b
 }
 
-// addReason shows in a block the part of the expression that decided, and above its other lines the values behind it.
-// Of an error in a variable the variable is shown.
+// addReason marks the part of the expression that decided, and shows the values behind it above the other lines of the
+// block. For an error in a variable it shows the variable.
 func (b block) addReason(r blame.Reason, remark func(part string) string) block {
 	lines := valueLines(r.Values, remark)
 	if r.Variable != "" {
@@ -440,7 +473,7 @@ func (b block) addReason(r blame.Reason, remark func(part string) string) block 
 		if at := b.expr.Locate(0); at.IsValid() {
 			used += " at " + at.String()
 		}
-		lines = append(lines, "variables."+r.Variable+" is used in "+used)
+		lines = append(lines, r.Variable+" is used in "+used)
 		b.expr = r.Expr
 	}
 	if whole := trimMark(r.Expr.Src); r.To == 0 || r.From <= whole.from && r.To >= whole.to {
@@ -459,8 +492,8 @@ func (b block) addReason(r blame.Reason, remark func(part string) string) block 
 	return b
 }
 
-// valueLines are the values of parts of an expression, each in one line, with a remark if there is one. The item of a
-// loop is told where it changes.
+// valueLines returns the values of parts of an expression, each in one line, with a remark if there is one. The item of
+// a loop is shown when it changes.
 func valueLines(steps []explain.Step, remark func(part string) string) []string {
 	var lines []string
 	item := ""
@@ -485,30 +518,30 @@ func valueLines(steps []explain.Step, remark func(part string) string) []string 
 	return lines
 }
 
-// refusalBlock is about a request that the server refuses without a denial by a policy: before any policy is
-// asked, or because of an error that no failurePolicy covers.
+// refusalBlock describes a refusal other than a denial by a policy: before policies, or because of an error that
+// failurePolicy does not cover.
 func refusalBlock(it Item) block {
 	d := it.Decision
 	b := block{label: "denied", style: red, message: d.Status.Message, hint: refusalHint(it)}
 	for i, o := range d.Outcomes {
 		if refuses(d, o) {
-			b.policy, b.expr, b.mark = o.Policy, o.Expr, markOf(o.Expr, policy.Position{}, o.Err)
+			b.policy, b.expr, b.mark = o.Policy, *o.Expr, markOf(*o.Expr, policy.Position{}, o.Err)
 			b.footers = []string{origin(o.Policy, o.Binding, o.Param),
-				"the API server answers " + codeOf(d) + ", whatever failurePolicy says"}
+				"the API server answers " + codeOf(d) + ", regardless of failurePolicy"}
 			return b.addReasons(it, i)
 		}
 	}
-	b.footers = []string{"the API server answers " + codeOf(d) + ", whatever the policies say"}
+	b.footers = []string{"the API server answers " + codeOf(d) + ", regardless of the policies"}
 	return b
 }
 
-// refuses reports that an outcome is why a request without a denial is refused.
+// refuses reports whether an outcome is the reason of a refusal without a denial.
 func refuses(d *celgate.Decision, o celgate.Outcome) bool {
 	var status *apierrors.StatusError // of the request, whatever failurePolicy says
 	return !d.Allowed && d.Status != nil && errors.As(o.Err, &status)
 }
 
-// ignoredBlocks returns the errors that changed nothing because failurePolicy is Ignore.
+// ignoredBlocks returns the errors that failurePolicy Ignore ignored.
 func ignoredBlocks(it Item) []block {
 	var out []block
 	for i, o := range it.Decision.Outcomes {
@@ -520,8 +553,8 @@ func ignoredBlocks(it Item) []block {
 			continue
 		}
 		b := block{
-			label: "ignored", style: bold, message: headline(o.Message, o.Err, o.Expr), err: o.Err,
-			policy: o.Policy, expr: o.Expr, mark: markOf(o.Expr, policy.Position{}, o.Err),
+			label: "ignored", style: bold, message: headline(o.Message, o.Err, *o.Expr), err: o.Err,
+			policy: o.Policy, expr: *o.Expr, mark: markOf(*o.Expr, policy.Position{}, o.Err),
 			footers: []string{origin(o.Policy, o.Binding, o.Param), "failurePolicy Ignore: the error changes nothing"},
 		}.addReasons(it, i)
 		b.hint = hintFor(failing{message: o.Message, err: o.Err, expr: b.expr, request: it.Request, param: o.Param})
@@ -550,10 +583,10 @@ func rejectionBlocks(r Rejection) []block {
 	return out
 }
 
-// falseExpression is what there is to say about a validation without a message.
+// falseExpression is the message of a validation without one.
 const falseExpression = "the expression is false"
 
-// headline removes from a message what the excerpt below it shows.
+// headline removes the part of a message that the excerpt below it shows.
 func headline(message string, err error, e policy.Expr) string {
 	if e.IsZero() {
 		return message
@@ -572,7 +605,7 @@ func origin(policyName, binding, param string) string {
 	return "policy " + invocation(policyName, binding, param)
 }
 
-// invocation names a policy with what it runs with.
+// invocation names a policy with its binding and param.
 func invocation(policyName, binding, param string) string {
 	s := policyName
 	if binding != "" {
@@ -598,9 +631,9 @@ func refusalHint(it Item) string {
 	}
 	if path := wording.WrongBoolean(st.Message); path != "" && it.Misread != nil {
 		for _, word := range it.Misread() {
-			if word.Path == path ||
-				strings.HasPrefix(word.Path, path+".") { // of a map, the message names the map alone
-				return word.Position.String() + ": " + word.Hint
+			if word.Field == path ||
+				strings.HasPrefix(word.Field, path+".") { // the message names only the map
+				return word.Position.String() + ": " + word.Message
 			}
 		}
 	}
@@ -615,7 +648,7 @@ func joinActions(actions []policy.Action) string {
 	return strings.Join(s, ", ")
 }
 
-// head writes the line of an object. What does not fit goes below its name.
+// head writes the line of an object. Text that does not fit goes below its name.
 func (t *textWriter) head(s style, word, subject string, place policy.Position) {
 	const margin = "         "
 	room := 0
@@ -644,13 +677,13 @@ func (t *textWriter) head(s style, word, subject string, place policy.Position) 
 	}
 }
 
-// writeTitled writes a label at the margin and text behind it; further lines of the text are indented.
+// writeTitled writes a label at the margin and text after it; further lines of the text are indented.
 func (t *textWriter) writeTitled(s style, label, text string) {
 	t.writeHanging("", t.p.paint(s, label+":"), len(label)+1, text, plain, 2*len(indent))
 }
 
-// writeHanging writes a label of a length and text behind it, after a margin; further lines of the text begin at a
-// column behind the margin. A label that leaves no room stands alone.
+// writeHanging writes a label of a given length and text after it, behind a margin; further lines of the text begin at
+// a column behind the margin. A label that is too long has a line of its own.
 func (t *textWriter) writeHanging(margin, label string, length int, text string, s style, column int) {
 	room := 0
 	if t.o.Width > 0 {
@@ -685,8 +718,8 @@ func (t *textWriter) item(text string) {
 	}
 }
 
-// blocksOf writes blocks with an empty line around each that has more than its message, and the others close
-// together.
+// blocksOf writes blocks with an empty line around each that has more than its message; the others follow each other
+// directly.
 func (t *textWriter) blocksOf(blocks []block) {
 	large := func(b block) bool { return !b.expr.IsZero() || len(b.footers)+len(b.diff) > 0 }
 	spread := slices.ContainsFunc(blocks, large)

@@ -6,12 +6,12 @@ import (
 	"io"
 	"strings"
 
-	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/explain"
 )
 
-// Turns writes the order in which mutating policies run, as text of lines of at most width columns (0: as long as they
-// are) or as json.
-func Turns(format string, w io.Writer, turns []celgate.Turn, problems []celgate.OrderProblem, width int) error {
+// Turns writes the order in which mutating policies run, as text in lines of at most width columns (0: unlimited) or as
+// json.
+func Turns(format string, w io.Writer, turns []explain.Turn, problems []explain.OrderProblem, width int) error {
 	if format == "json" {
 		return writeTurnsJSON(w, turns, problems)
 	}
@@ -41,13 +41,13 @@ func Turns(format string, w io.Writer, turns []celgate.Turn, problems []celgate.
 	return err
 }
 
-// fieldsText is a list of fields in words.
+// fieldsText lists fields in words.
 func fieldsText(fields []string) string {
 	switch {
 	case len(fields) == 0:
 		return "nothing"
 	case len(fields) == 1 && fields[0] == "*":
-		return "what cannot be read off its text: it may be anything"
+		return "something that its text does not show: it may be anything"
 	}
 	return strings.Join(fields, ", ")
 }
@@ -93,7 +93,7 @@ type jsonOrderProblem struct {
 	Column   int      `json:"column,omitempty"`
 }
 
-func writeTurnsJSON(w io.Writer, turns []celgate.Turn, problems []celgate.OrderProblem) error {
+func writeTurnsJSON(w io.Writer, turns []explain.Turn, problems []explain.OrderProblem) error {
 	items := make([]jsonTurn, len(turns))
 	for i, t := range turns {
 		items[i] = jsonTurn{t.Kind, t.Name, t.Reads, t.Writes, t.Why}

@@ -28,7 +28,7 @@ func isShown(r rune) bool {
 	return r == '\n' || r == '\t' || !unicode.IsControl(r) && !unicode.Is(unicode.Cf, r) && r != utf8.RuneError
 }
 
-// Wrap breaks text at spaces into lines of at most width columns, and words that are longer than a line. Width 0 breaks
+// Wrap breaks text at spaces into lines of at most width columns; it also breaks longer words. With width 0 it breaks
 // at line breaks only.
 func Wrap(text string, width int) []string {
 	var lines []string
@@ -63,8 +63,8 @@ func Wrap(text string, width int) []string {
 	return lines
 }
 
-// chunks cuts source text into pieces of at most width, after a space if there is one in the second half; width 0 keeps
-// it whole.
+// chunks splits source text into pieces of at most width, after a space if there is one in the second half; width 0
+// does not split.
 func chunks(r []rune, width int) [][]rune {
 	if width <= 0 || len(r) <= width {
 		return [][]rune{r}

@@ -15,23 +15,23 @@ import (
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Workloads say whether and how the objects are followed that controllers make of what is asked about. The zero value
-// follows the kinds that are built in.
+// Workloads defines whether and how objects that controllers create are followed. The zero value follows built-in
+// kinds.
 type Workloads struct {
 	Off    bool
-	All    bool   // also where no policy can be for what controllers make
-	User   string // of all controllers; empty: each has a service account
+	All    bool   // even if no policy can match the created objects
+	User   string // of all controllers; empty: a service account for each
 	PodsOf PodsOf
 }
 
-// PodsOf are the paths of the pod templates of further kinds, by KIND.GROUP or KIND.
+// PodsOf has the paths of the pod templates of further kinds, by KIND.GROUP or KIND.
 type PodsOf map[string][]workload.Path
 
-// Add says where the objects of a kind hold the template of Pods.
+// Add adds a path of Pod templates in objects of a kind.
 func (p PodsOf) Add(kind, path string) error {
 	of := apischema.ParseGroupKind(kind)
 	if workload.IsWorkload(of) || of == (apischema.GroupKind{Kind: "Pod"}) {
-		return fmt.Errorf("celgate knows what controllers make of a %s", of.Kind)
+		return fmt.Errorf("celgate already knows the Pods of a %s", of.Kind)
 	}
 	parsed, err := workload.ParsePath(path)
 	if err != nil {
@@ -44,14 +44,14 @@ func (p PodsOf) Add(kind, path string) error {
 	return nil
 }
 
-// made are the kinds of objects that controllers make.
+// made are the kinds of objects that controllers create.
 var made = []schema.GroupVersionKind{
 	{Version: "v1", Kind: "Pod"}, {Group: "apps", Version: "v1", Kind: "ReplicaSet"},
 	{Group: "batch", Version: "v1", Kind: "Job"},
 	{Version: "v1", Kind: "PersistentVolumeClaim"},
 }
 
-// Follows reports whether what a request stores is followed: a policy may be for what controllers make of it.
+// Follows reports whether the object of a request is followed: a policy may match its children.
 func (w *Workloads) Follows(r *celgate.Request, types *schema.Registry, e *celgate.Engine) bool {
 	if w == nil || w.Off || r.SubResource != "" || r.Operation != celgate.Create && r.Operation != celgate.Update {
 		return false
@@ -59,7 +59,7 @@ func (w *Workloads) Follows(r *celgate.Request, types *schema.Registry, e *celga
 	return w.All || MayMatchChildren(types, e)
 }
 
-// MayMatchChildren reports whether a policy may be for anything that controllers make.
+// MayMatchChildren reports whether a policy may match objects that controllers create.
 func MayMatchChildren(types *schema.Registry, e *celgate.Engine) bool {
 	return slices.ContainsFunc(made, func(kind schema.GroupVersionKind) bool {
 		r := types.ResourceFor(kind)
@@ -67,8 +67,8 @@ func MayMatchChildren(types *schema.Registry, e *celgate.Engine) bool {
 	})
 }
 
-// PathsOf returns where objects of a kind hold the templates of their Pods, none if nobody has said so, and under which
-// name that was said.
+// PathsOf returns the paths of Pod templates in objects of a kind, none if not given, and the name under which they
+// were given.
 func (w *Workloads) PathsOf(kind schema.GroupVersionKind) (paths []workload.Path, named string) {
 	for _, name := range []string{kind.GroupKind().String(), kind.Kind} {
 		if paths := w.PodsOf[name]; len(paths) > 0 {
@@ -78,7 +78,7 @@ func (w *Workloads) PathsOf(kind schema.GroupVersionKind) (paths []workload.Path
 	return nil, ""
 }
 
-// A NoTemplateError says that an object holds no template of Pods where its kind is said to have some.
+// A NoTemplateError means that an object does not have a Pod template at any of the given paths.
 type NoTemplateError struct{ Paths []workload.Path }
 
 func (e *NoTemplateError) Error() string {
@@ -86,11 +86,11 @@ func (e *NoTemplateError) Error() string {
 	for _, path := range e.Paths {
 		all = append(all, path.String())
 	}
-	return "it holds no template of Pods at " + strings.Join(all, " or ")
+	return "it does not have a Pod template at " + strings.Join(all, " or ")
 }
 
-// Children are what the controller of a stored object makes of it. They are as many as the object has members for: a
-// chain of them ends with a Pod. The error is a [NoTemplateError].
+// Children returns the objects that the controller of a stored object creates. Their number is bounded by the size of
+// the object: a chain of them ends with a Pod. The error is a [NoTemplateError].
 func (w *Workloads) Children(object map[string]any) ([]workload.Child, error) {
 	kind := tree.Object(object).Kind()
 	if workload.IsWorkload(kind.GroupKind()) {
@@ -107,13 +107,13 @@ func (w *Workloads) Children(object map[string]any) ([]workload.Child, error) {
 	return all, nil
 }
 
-// ChildRequest is the request with which a controller creates a child of what another request stored.
+// ChildRequest returns the request with which a controller creates a child of a stored object.
 func (w *Workloads) ChildRequest(c workload.Child, parent *celgate.Request, types *schema.Registry) (*celgate.Request,
 	error) {
 	kind := tree.Object(c.Object).Kind()
 	resource := types.ResourceFor(kind)
 	if resource == nil {
-		return nil, errors.New("nothing is known about the kind " + kind.String())
+		return nil, errors.New("unknown kind " + kind.String())
 	}
 	return &celgate.Request{
 		Kind: kind, Resource: resource.GroupVersionResource, Name: tree.Object(c.Object).Name(),
@@ -124,7 +124,7 @@ func (w *Workloads) ChildRequest(c workload.Child, parent *celgate.Request, type
 	}, nil
 }
 
-// requester is who sends the request that creates a child.
+// requester returns the user of the request that creates a child.
 func (w *Workloads) requester(c workload.Child, asked celgate.UserInfo) celgate.UserInfo {
 	name := w.User
 	switch {

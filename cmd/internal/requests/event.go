@@ -14,30 +14,31 @@ import (
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/schema"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// An Event is an event of kube-apiserver's audit log (audit.k8s.io/v1), as far as it tells what was asked.
+// An Event is an event of kube-apiserver's audit log (audit.k8s.io/v1), as far as it describes the request.
 type Event struct {
 	AuditID    string
 	Level      string
 	Stage      string
 	Verb       string
 	RequestURI string
-	Time       string // when the request arrived
+	Time       string // arrival of the request
 	User       celgate.UserInfo
 	Resource   schema.GroupVersionResource
 	Sub        string // the subresource
 	Namespace  string
 	Name       string
-	Code       int64 // of the answer; 0: the log does not say
+	Code       int64 // of the response; 0: unknown
 	Message    string
 
 	RequestObject, ResponseObject map[string]any
 	Patch                         []byte // of the verb patch
 }
 
-// ReadEvents reads a line of an audit log: an event, or a list of them as a webhook gets it.
+// ReadEvents reads a line of an audit log: an event, or a list of them as webhooks receive it.
 func ReadEvents(line []byte) ([]*Event, error) {
 	var tree map[string]any
 	if err := utiljson.Unmarshal(line, &tree); err != nil {
@@ -64,7 +65,7 @@ func eventOf(tree map[string]any) *Event {
 	text := func(m map[string]any, name string) string { s, _ := m[name].(string); return s }
 	child := func(m map[string]any, name string) map[string]any { c, _ := m[name].(map[string]any); return c }
 	user := child(tree, "user")
-	if as := child(tree, "impersonatedUser"); as != nil { // whom admission sees
+	if as := child(tree, "impersonatedUser"); as != nil { // the user for admission
 		user = as
 	}
 	ref, status := child(tree, "objectRef"), child(tree, "responseStatus")
@@ -83,7 +84,7 @@ func eventOf(tree map[string]any) *Event {
 	e.Code, _ = status["code"].(int64)
 	for key, values := range child(user, "extra") {
 		if e.User.Extra == nil {
-			e.User.Extra = map[string][]string{}
+			e.User.Extra = map[string]authenticationv1.ExtraValue{}
 		}
 		e.User.Extra[key] = texts(values)
 	}
@@ -104,13 +105,13 @@ func texts(v any) []string {
 	return all
 }
 
-// Asks reports that an event is about a write that admission policies may see, and that is over.
+// Asks reports whether an event is about a finished write that admission policies may see.
 func (e *Event) Asks() bool {
 	return e.Stage == "ResponseComplete" && e.Resource.Resource != "" &&
 		slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, e.Verb)
 }
 
-// Operation is what admission calls what the event is about. A create of what connects is CONNECT.
+// Operation returns the operation for admission. A create of a connecting subresource is CONNECT.
 func (e *Event) Operation() celgate.Operation {
 	switch {
 	case slices.Contains([]string{"exec", "attach", "portforward", "proxy"}, e.Sub):
@@ -123,7 +124,7 @@ func (e *Event) Operation() celgate.Operation {
 	return celgate.Update
 }
 
-// StoredObject is the object that the request left behind, as the answer shows it; nil if it does not.
+// StoredObject returns the object after the request, from the response; nil if it is not there.
 func (e *Event) StoredObject() map[string]any {
 	if !e.HasSucceeded() || e.ResponseObject == nil || e.ResponseObject["kind"] == "Status" ||
 		tree.Object(e.ResponseObject).Metadata().Text("uid") == "" {
@@ -132,14 +133,14 @@ func (e *Event) StoredObject() map[string]any {
 	return e.ResponseObject
 }
 
-// HasSucceeded reports that the request was answered with success, and HasFailed that it was not: of an event without a
-// status neither is known.
+// HasSucceeded reports whether the request succeeded, and HasFailed whether it failed: for an event without a status
+// both are false.
 func (e *Event) HasSucceeded() bool { return e.Code >= 200 && e.Code < 300 }
 
-// HasFailed is as [Event.HasSucceeded] says.
+// HasFailed is explained with [Event.HasSucceeded].
 func (e *Event) HasFailed() bool { return e.Code != 0 && !e.HasSucceeded() }
 
-// DryRun reports that nothing was written.
+// DryRun reports whether nothing was written.
 func (e *Event) DryRun() bool { return len(e.query()["dryRun"]) > 0 }
 
 func (e *Event) query() url.Values {
@@ -151,25 +152,25 @@ func (e *Event) query() url.Values {
 	return values
 }
 
-// Reasons why a request of an event cannot be made.
+// Reasons why a request of an event cannot be repeated.
 var (
-	ErrNoBody    = errors.New("the log does not hold the body: its level is Metadata, or the request did not get that far")
-	ErrNoOld     = errors.New("the object before it is not known: the log holds no earlier answer with it")
-	ErrNoResult  = errors.New("what a patch makes is not known: the log holds neither the answer nor the object before it")
-	ErrMany      = errors.New("a deletion of a collection does not say of which objects")
-	ErrNoOptions = errors.New("the log does not hold the options of a CONNECT")
+	ErrNoBody    = errors.New("the log does not contain the body: its level is Metadata, or the request failed before that")
+	ErrNoOld     = errors.New("the previous object is not known: the log does not contain an earlier answer with it")
+	ErrNoResult  = errors.New("the result of a patch is not known: the log contains neither the answer nor the previous object")
+	ErrMany      = errors.New("the deletion of a collection does not name its objects")
+	ErrNoOptions = errors.New("the log does not contain the options of a CONNECT")
 )
 
-// EventRequest makes the request of an event again. Old is the object before it, nil if it is not known; asOld says
-// that no policy looks at it, and the new one may stand for it.
+// EventRequest makes the request of an event again. old is the object before it, nil if unknown; asOld: policies do not
+// read it, and the new object may stand for it.
 func EventRequest(types *schema.Registry, e *Event, old map[string]any, asOld bool) (*celgate.Request, error) {
 	resource := types.Resource(e.Resource)
 	if resource == nil {
-		return nil, fmt.Errorf("nothing is known about the resource %s", e.Resource.GroupResource())
+		return nil, fmt.Errorf("unknown resource %s", e.Resource.GroupResource())
 	}
 	kind, ok := types.KindFor(e.Resource, e.Sub)
 	if !ok {
-		return nil, fmt.Errorf("%s has no subresource %s", e.Resource.GroupResource(), e.Sub)
+		return nil, fmt.Errorf("%s does not have a subresource %s", e.Resource.GroupResource(), e.Sub)
 	}
 	r := &celgate.Request{
 		UID: e.AuditID, Kind: kind, Resource: e.Resource, SubResource: e.Sub, Namespace: e.Namespace,
@@ -219,10 +220,10 @@ func EventRequest(types *schema.Registry, e *Event, old map[string]any, asOld bo
 	return r, nil
 }
 
-// isCreate reports that a patch made an object, as an apply does.
+// isCreate reports whether a patch created an object, as an apply does.
 func (e *Event) isCreate() bool { return e.Code == 201 }
 
-// patchedObject is what a patch makes of an object: by its answer, or, of a patch without rules for lists, by itself.
+// patchedObject returns the result of a patch: from the response, or by applying a patch without lists.
 func (e *Event) patchedObject(old map[string]any) (map[string]any, error) {
 	if old != nil && !strings.Contains(string(e.Patch), "$") {
 		whole, err := json.Marshal(old)
@@ -252,10 +253,10 @@ func (e *Event) patchedObject(old map[string]any) (map[string]any, error) {
 	return nil, ErrNoResult
 }
 
-// hasLists reports that a patch sets lists, which kinds of patches treat differently.
+// hasLists reports whether a patch sets lists, which kinds of patches treat differently.
 func hasLists(patch []byte) bool { return strings.Contains(string(patch), "[") }
 
-// options are those of the request, which its address holds.
+// options returns the options of the request, from its URL.
 func (e *Event) options(r *celgate.Request) map[string]any {
 	if r.Operation == celgate.Delete {
 		options := map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": "DeleteOptions"}

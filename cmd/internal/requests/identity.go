@@ -13,20 +13,21 @@ import (
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/state"
 	"github.com/google/uuid"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// An Identity is who makes the requests, and what of it is made up because nothing says it.
+// An Identity is the user of requests, with the properties that are made up because they were not given.
 type Identity struct {
 	celgate.UserInfo
 	madeUp []madeUp
 }
 
-// madeUp is what nothing says.
+// A madeUp is a property that was not given.
 type madeUp struct{ key, what string } // of an extra attribute, "" for the uid; such as "the uid of Node n1"
 
-// The extra attributes that the API server takes from the token of a service account (as the validator in
+// Extra attributes that the API server takes from the token of a service account (as the validator in
 // pkg/serviceaccount/claims.go v1.37.2 and UserInfo in apiserver/pkg/authentication/serviceaccount/util.go v0.37.2).
 const (
 	credentialKey = user.CredentialIDKey
@@ -36,22 +37,22 @@ const (
 	nodeUIDKey    = serviceaccount.NodeUIDKey
 )
 
-// A PodError says that a Pod makes no requests.
+// A PodError means that a Pod cannot be the sender of requests.
 type PodError struct {
 	Message string
-	Missing bool   // it is not among what exists
-	Hint    string // else, what helps
+	Missing bool   // it does not exist in the state
+	Hint    string // otherwise, advice
 }
 
 func (e *PodError) Error() string { return e.Message }
 
-// IdentityOf returns who makes the requests that are asked for: a Pod, "namespace/name", with the token that is bound
-// to it, or else whom as says. A service account has a token of its own; what the API server reads in such a token is
-// filled in where nothing else was said. Who names groups impersonates, and gets no more than these. The error is a
-// [PodError], or says what cannot be read.
-func IdentityOf(ctx context.Context, q *celgate.Requester, as celgate.As, pod string) (*Identity, error) {
+// IdentityOf returns the user of requests: a Pod, "namespace/name", with the token bound to it, or else the user of as.
+// A service account has a token of its own; properties that the API server reads from such a token are filled in unless
+// they were given. A user with given groups is impersonated, and has only these groups. The error is a [PodError], or a
+// read error.
+func IdentityOf(ctx context.Context, cluster celgate.Cluster, as celgate.As, pod string) (*Identity, error) {
 	if pod != "" {
-		return podIdentity(ctx, q, as, pod)
+		return podIdentity(ctx, cluster, as, pod)
 	}
 	if as.User == "" && as.Self != nil {
 		return &Identity{UserInfo: *as.Self}, nil
@@ -60,25 +61,25 @@ func IdentityOf(ctx context.Context, q *celgate.Requester, as celgate.As, pod st
 	id := &Identity{UserInfo: celgate.UserInfo{Username: name, UID: as.UID, Groups: state.Groups(name, as.Groups),
 		Extra: as.Extra}}
 	if namespace, name, err := serviceaccount.SplitUsername(id.Username); err == nil && len(as.Groups) == 0 {
-		if err := id.fillFromToken(ctx, q, namespace, name); err != nil {
+		if err := id.fillFromToken(ctx, cluster, namespace, name); err != nil {
 			return nil, err
 		}
 	}
 	return id, nil
 }
 
-func podIdentity(ctx context.Context, w *celgate.Requester, a celgate.As, named string) (*Identity, error) {
+func podIdentity(ctx context.Context, cluster celgate.Cluster, a celgate.As, named string) (*Identity, error) {
 	namespace, name, ok := strings.Cut(named, "/")
 	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
 		return nil, &PodError{Message: fmt.Sprintf("a Pod is NAMESPACE/NAME, not %q", named),
 			Hint: "for example shop/web-0"}
 	}
-	pod, err := w.Stored(ctx, schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, namespace, name)
+	pod, err := cluster.Get(ctx, schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, namespace, name)
 	if err != nil {
 		return nil, err
 	}
 	if pod == nil {
-		return nil, &PodError{Message: "there is no Pod " + named, Missing: true}
+		return nil, &PodError{Message: "unknown Pod " + named, Missing: true}
 	}
 	spec, _ := pod["spec"].(map[string]any)
 	text := func(member string) string {
@@ -92,14 +93,14 @@ func podIdentity(ctx context.Context, w *celgate.Requester, a celgate.As, named 
 		}
 	}
 	if mounts, given := spec["automountServiceAccountToken"].(bool); given && !mounts && !projectsToken(spec) {
-		return nil, &PodError{Message: "the Pod " + named + " has no token: automountServiceAccountToken is false",
+		return nil, &PodError{Message: "the Pod " + named + " does not have a token: automountServiceAccountToken is false",
 			Hint: "name a user"}
 	}
 	username := serviceaccount.MakeUsername(namespace, account)
 	id := &Identity{UserInfo: celgate.UserInfo{Username: username, UID: a.UID, Groups: state.Groups(username, nil),
 		Extra: maps.Clone(a.Extra)}}
 	if id.Extra == nil {
-		id.Extra = map[string][]string{}
+		id.Extra = map[string]authenticationv1.ExtraValue{}
 	}
 	id.set(podNameKey, name)
 	if uid := tree.Object(pod).Metadata().Text("uid"); uid != "" {
@@ -109,7 +110,7 @@ func podIdentity(ctx context.Context, w *celgate.Requester, a celgate.As, named 
 	}
 	if node := text("nodeName"); node != "" {
 		id.set(nodeNameKey, node)
-		known, err := w.Stored(ctx, schema.GroupVersionKind{Version: "v1", Kind: "Node"}, "", node)
+		known, err := cluster.Get(ctx, schema.GroupVersionKind{Version: "v1", Kind: "Node"}, "", node)
 		if err != nil {
 			return nil, err
 		}
@@ -119,10 +120,10 @@ func podIdentity(ctx context.Context, w *celgate.Requester, a celgate.As, named 
 			id.makeUp(nodeUIDKey, "Node", node)
 		}
 	}
-	return id, id.fillFromToken(ctx, w, namespace, account)
+	return id, id.fillFromToken(ctx, cluster, namespace, account)
 }
 
-// projectsToken reports that a Pod asks for a token itself.
+// projectsToken reports whether a Pod requests a token itself.
 func projectsToken(spec map[string]any) bool {
 	volumes, _ := spec["volumes"].([]any)
 	for _, v := range volumes {
@@ -138,10 +139,10 @@ func projectsToken(spec map[string]any) bool {
 	return false
 }
 
-// fillFromToken fills in what the token of a service account says of it.
-func (id *Identity) fillFromToken(ctx context.Context, w *celgate.Requester, namespace, name string) error {
+// fillFromToken fills in the properties in the token of a service account.
+func (id *Identity) fillFromToken(ctx context.Context, cluster celgate.Cluster, namespace, name string) error {
 	if id.UID == "" {
-		account, err := w.Stored(ctx, schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"}, namespace,
+		account, err := cluster.Get(ctx, schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"}, namespace,
 			name)
 		if err != nil {
 			return err
@@ -152,23 +153,23 @@ func (id *Identity) fillFromToken(ctx context.Context, w *celgate.Requester, nam
 		}
 	}
 	if id.Extra = maps.Clone(id.Extra); id.Extra == nil {
-		id.Extra = map[string][]string{}
+		id.Extra = map[string]authenticationv1.ExtraValue{}
 	}
-	if _, said := id.Extra[credentialKey]; !said { // a token has one, and each another
+	if _, said := id.Extra[credentialKey]; !said { // each token has its own
 		id.set(credentialKey, "JTI="+uidOf("token of", namespace+"/"+name))
 		id.madeUp = append(id.madeUp, madeUp{credentialKey, "the id of the token"})
 	}
 	return nil
 }
 
-// set gives an attribute a value, unless it was given one.
+// set sets an attribute unless it was given.
 func (id *Identity) set(key, value string) {
 	if _, said := id.Extra[key]; !said {
 		id.Extra[key] = []string{value}
 	}
 }
 
-// makeUp gives an attribute the uid of an object of which none is known.
+// makeUp sets an attribute to a made-up uid of an object.
 func (id *Identity) makeUp(key, kind, name string) {
 	if _, said := id.Extra[key]; said {
 		return
@@ -182,7 +183,7 @@ func uidOf(kind, name string) string {
 	return uuid.NewSHA1(uuid.NameSpaceURL, []byte(kind+" "+name)).String()
 }
 
-// ReadsToken reports that a policy looks at more of the user than the name and the groups.
+// ReadsToken reports whether a policy reads properties of the user other than name and groups.
 func ReadsToken(p *policy.Policy) bool {
 	for e := range p.Expressions() {
 		for src, found := e.Src, true; found; {
@@ -195,7 +196,7 @@ func ReadsToken(p *policy.Policy) bool {
 	return false
 }
 
-// NoteFor returns what is to be noted where a policy decided that looks at what is made up; "" if it does not.
+// NoteFor returns a note about a policy that decided and reads made-up properties; "" if it does not.
 func (id *Identity) NoteFor(p *policy.Policy) string {
 	if id == nil || len(id.madeUp) == 0 || !ReadsToken(p) {
 		return ""
@@ -215,7 +216,7 @@ func (id *Identity) NoteFor(p *policy.Policy) string {
 	if len(all) == 0 {
 		return ""
 	}
-	return "policies look at the token of the user, of which celgate made up " + joinNames(all)
+	return "policies depend on the token of the user, for which celgate assumed " + joinNames(all)
 }
 
 func joinNames(all []string) string {

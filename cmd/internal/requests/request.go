@@ -1,4 +1,5 @@
-// Package requests says what helps where no request can be made of a document, and reads what tells objects apart.
+// Package requests makes requests from objects, events and workloads, with hints for documents from which none can be
+// made.
 package requests
 
 import (
@@ -15,24 +16,24 @@ import (
 // Namespace is the kind of namespaces.
 var Namespace = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
 
-// Words say how a reader gives what is missing.
+// Words describe how the reader can provide missing input.
 type Words struct {
 	State       string // "with -c"
 	Old         string // "with --old or -c; …"
 	Subresource string // "--subresource %s"
 }
 
-// Hint returns what helps against an error of a [celgate.Requester]; empty: nothing is known to.
+// Hint returns advice about an error of [celgate.NewRequest]; empty if there is none.
 func (w *Words) Hint(err error) string {
-	var kind *celgate.ResourceError
+	var kind *schema.ResourceError
 	var pod *PodError
 	switch {
 	case errors.As(err, &pod) && pod.Missing:
-		return "give it " + w.State
+		return "add it " + w.State
 	case pod != nil:
 		return pod.Hint
 	case errors.Is(err, celgate.ErrNoOldObject):
-		return "give it " + w.Old
+		return "add it " + w.Old
 	case !errors.As(err, &kind):
 		return ""
 	case len(kind.Among) > 0:
@@ -42,16 +43,16 @@ func (w *Words) Hint(err error) string {
 	case len(kind.Served) > 0:
 		return strings.Join(kind.Served, ", ") + " is"
 	case kind.OfSubresource:
-		return "say which, as in " + fmt.Sprintf(w.Subresource, "deployments/scale")
+		return "name it, as in " + fmt.Sprintf(w.Subresource, "deployments/scale")
 	case !kind.Meant.Empty():
 		return "did you mean " + kind.Meant.GroupVersion().String() + " " + kind.Meant.Kind + "?"
 	case kind.Mistaken:
-		return "the server has no such kind in this group"
+		return "the server does not have this kind in this group"
 	}
-	return "give its CustomResourceDefinition " + w.State
+	return "add its CustomResourceDefinition " + w.State
 }
 
-// UID returns the UID of the request that is made of a document.
+// UID returns the UID of the request made from a document.
 func UID(d *manifest.Document, r *celgate.Request) string {
 	identity := []string{d.Position().String(), r.Kind.String(), r.Namespace, r.Name, string(r.Operation)}
 	return uuid.NewSHA1(uuid.NameSpaceURL, []byte(strings.Join(identity, "\n"))).String()

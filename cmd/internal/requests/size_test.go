@@ -19,8 +19,8 @@ func TestNoteSize(t *testing.T) {
 		want   string
 	}{
 		{1_400_000, celgate.Create, false, ""},
-		{1_700_000, celgate.Create, false, "etcd takes 1.5 MiB"},
-		{1_700_000, celgate.Update, false, "etcd takes 1.5 MiB"},
+		{1_700_000, celgate.Create, false, "etcd accepts 1.5 MiB"},
+		{1_700_000, celgate.Update, false, "etcd accepts 1.5 MiB"},
 		{1_700_000, celgate.Create, true, ""},
 		{3_000_000, celgate.Create, true, ""},
 		{3_200_000, celgate.Create, true, "413 RequestEntityTooLarge"},

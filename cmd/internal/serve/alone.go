@@ -7,8 +7,8 @@ import (
 	"github.com/celgate/celgate/state"
 )
 
-// alone is what a server without a cluster knows of the world: the objects beside the policies, and that a request
-// in a namespace comes from a cluster that has it. Of such a namespace only the name is known.
+// alone is the state of a server without a cluster: the objects beside the policies. Every namespace is taken to exist,
+// because its requests come from a cluster that has it; only its name is known.
 type alone struct{ *state.Cluster }
 
 var namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}

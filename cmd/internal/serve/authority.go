@@ -16,28 +16,29 @@ import (
 	"time"
 )
 
-// Members of the Secret: those of type kubernetes.io/tls, and the authorities. All of ca.crt are trusted; the first of
-// them has signed the certificate and ca.key is its key.
+// Members of the Secret: those of the type kubernetes.io/tls, and the authorities. All certificates in ca.crt are
+// trusted; the first one signed the certificate and belongs to ca.key.
 const (
 	caCertificate   = "ca.crt"
 	caKey           = "ca.key"
-	nextCertificate = "next.crt" // of the authority that will sign; also in ca.crt
+	nextCertificate = "next.crt" // of the next authority; also in ca.crt
 	nextKey         = "next.key"
 	certificate     = "tls.crt"
 	certificateK    = "tls.key"
 )
 
 const (
-	// AuthorityLife is how long an authority lives. The next one is made in its last third.
+	// AuthorityLife is the lifetime of an authority. The next one is made in its last third.
 	AuthorityLife = 2 * 365 * 24 * time.Hour
 
-	// CertificateLife is how long a certificate lives. A new one is made in its last third.
+	// CertificateLife is the lifetime of a certificate. A new one is made in its last third.
 	CertificateLife = 90 * 24 * time.Hour
 
-	// trustTime is how long a new authority is trusted, at least, before it signs: until every API server knows it.
+	// trustTime is the least time for which a new authority is trusted before it signs: every API server knows it by
+	// then.
 	trustTime = 24 * time.Hour
 
-	// skew is by how much two clocks may differ: that of the leader, an hour wrong, and that of an API server, the
+	// skew is the largest difference between two clocks: the leader's an hour off, and an API server's an hour off the
 	// other way.
 	skew = 2 * time.Hour
 )
@@ -45,7 +46,7 @@ const (
 // A rotation replaces a certificate for hosts, and its authority.
 type rotation struct {
 	hosts                  []string
-	authority, certificate time.Duration // lives
+	authority, certificate time.Duration // lifetimes
 }
 
 // begin makes an authority of our own and a first certificate.
@@ -79,12 +80,11 @@ func makeAuthority(now time.Time, life time.Duration) (certificate, privateKey [
 	return block("CERTIFICATE", der), privateKey, err
 }
 
-// advance returns what the Secret is to hold, and whether that is something else than it holds; known says that every
-// replica has what it holds, and that the webhook configurations trust its authorities. An authority is replaced in
-// steps. The next one is trusted beside it. When that is known, for a day at least, it signs a certificate. The old one
-// is trusted until it ends, for no certificate of it lives longer, and a replica that reads nothing may serve the last
-// of those. So whatever certificate is in use, its authority is trusted; a step that comes late only makes the next one
-// late.
+// advance returns the next content of the Secret, and whether it differs from the present one. known: every replica has
+// the present content, and the webhook configurations trust its authorities. An authority is replaced in steps. The
+// next one is trusted beside it. After at least a day in which that is known, the next one signs a certificate. The old
+// one is trusted until it expires, because its certificates expire before it and a replica that cannot read the Secret
+// may still serve one. So the authority of every certificate in use is trusted; a late step only delays the next one.
 func (r rotation) advance(now time.Time, held map[string][]byte, known bool) (map[string][]byte, bool, error) {
 	authorities, err := certificates(held[caCertificate])
 	if err != nil {
@@ -99,7 +99,7 @@ func (r rotation) advance(now time.Time, held map[string][]byte, known bool) (ma
 	switch {
 	case held[nextCertificate] != nil &&
 		(known && now.After(issueTime(last).Add(r.trust())) || now.After(signing.NotAfter)):
-		// The next authority is known everywhere, or the old one is of no use any more.
+		// The next authority is known everywhere, or the old one has expired.
 		next[caCertificate] = append(bytes.Clone(held[nextCertificate]), block("CERTIFICATE", signing.Raw)...)
 		next[caKey] = held[nextKey]
 		delete(next, nextCertificate)
@@ -121,16 +121,16 @@ func (r rotation) advance(now time.Time, held map[string][]byte, known bool) (ma
 	return held, false, nil
 }
 
-// trust is how long a new authority is trusted before it signs.
+// trust is the time for which a new authority is trusted before it signs.
 func (r rotation) trust() time.Duration { return min(trustTime, r.authority/24) }
 
-// waits reports that the next authority could sign by now, were it known everywhere.
+// waits reports whether the next authority has been trusted long enough to sign, were it known everywhere.
 func (r rotation) waits(now time.Time, held map[string][]byte) bool {
 	next, err := certificates(held[nextCertificate])
 	return err == nil && now.After(issueTime(next[0]).Add(2*r.trust()))
 }
 
-// sign returns the members with a new certificate, signed by their authority. It does not outlive that.
+// sign returns the members with a new certificate, signed by their authority. It does not outlive the authority.
 func (r rotation) sign(now time.Time, members map[string][]byte) (map[string][]byte, error) {
 	authority, err := tls.X509KeyPair(members[caCertificate], members[caKey])
 	if err != nil {
@@ -138,7 +138,7 @@ func (r rotation) sign(now time.Time, members map[string][]byte) (map[string][]b
 	}
 	signer, ok := authority.PrivateKey.(crypto.Signer)
 	if !ok {
-		return nil, errors.New("the key of the authority cannot sign")
+		return nil, errors.New("the private key of the authority is not a signing key")
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -167,7 +167,7 @@ func (r rotation) sign(now time.Time, members map[string][]byte) (map[string][]b
 	return next, err
 }
 
-// isDue reports that a certificate is in the last third of its life, or is not for the hosts.
+// isDue reports whether a certificate is in the last third of its life or does not cover the hosts.
 func (r rotation) isDue(now time.Time, c *x509.Certificate) bool {
 	for _, host := range r.hosts {
 		if c.VerifyHostname(host) != nil {
@@ -177,8 +177,8 @@ func (r rotation) isDue(now time.Time, c *x509.Certificate) bool {
 	return isLate(now, c)
 }
 
-// isLate reports that a certificate is in the last third of its life, or was not made by us, so that nobody knows its
-// life.
+// isLate reports whether a certificate is in the last third of its life, or was not issued by celgate, so that its
+// lifetime is unknown.
 func isLate(now time.Time, c *x509.Certificate) bool {
 	life := c.NotAfter.Sub(issueTime(c))
 	return life <= 0 || c.NotAfter.Sub(now) < life/3
@@ -187,7 +187,7 @@ func isLate(now time.Time, c *x509.Certificate) bool {
 // issueTime returns the time at which celgate issued a certificate.
 func issueTime(c *x509.Certificate) time.Time { return c.NotBefore.Add(skew) }
 
-// certificates are those of a bundle, at least one.
+// certificates parses a bundle, which must hold at least one certificate.
 func certificates(bundle []byte) ([]*x509.Certificate, error) {
 	var all []*x509.Certificate
 	for rest := bundle; ; {
@@ -202,7 +202,7 @@ func certificates(bundle []byte) ([]*x509.Certificate, error) {
 		all = append(all, c)
 	}
 	if len(all) == 0 {
-		return nil, errors.New("no certificate of an authority")
+		return nil, errors.New("the Secret does not contain a certificate of an authority")
 	}
 	return all, nil
 }

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	sealName   = "celgate-seal" // of the Secret; not that of the certificate, which is deleted to get a new authority
+	sealName   = "celgate-seal" // of the seal; not that of the certificate, which is deleted to get a new authority
 	sealMember = "key"
 	sealLength = 32
 )
 
-// readSeal reads the key of the seal, or makes it if this replica is the first to. Without it no policy with params is
-// in force.
+// readSeal reads the key of the seal, or makes it if it does not exist yet. Policies with params are not in force
+// without it.
 func (l *loader) readSeal(ctx context.Context) error {
 	store := &kube.Secret{Client: l.Cluster, Namespace: l.namespace(), Name: sealName}
 	members, _, err := store.Read(ctx)
@@ -32,13 +32,13 @@ func (l *loader) readSeal(ctx context.Context) error {
 		return err
 	}
 	if len(members[sealMember]) < sealLength {
-		return fmt.Errorf("the Secret %s has no member %s of at least %d bytes", sealName, sealMember, sealLength)
+		return fmt.Errorf("the Secret %s does not have a key %s of at least %d bytes", sealName, sealMember, sealLength)
 	}
 	l.seal.Store(webhook.NewSeal(members[sealMember]))
 	return nil
 }
 
-// keepSeal reads the key until it can, and puts in force what waited for it.
+// keepSeal tries to read the key until it succeeds, and then reloads the policies that need it.
 func (l *loader) keepSeal(ctx context.Context) {
 	for {
 		err := l.readSeal(ctx)
@@ -54,8 +54,8 @@ func (l *loader) keepSeal(ctx context.Context) {
 	}
 }
 
-// withhold takes out of the set what celgate does not put in force though it could be compiled: objects with params
-// whose author is not known to have the right to read them, and policies with Secrets as params.
+// withhold removes from the set: bindings and policies with params whose author is not known to have the right to read
+// them, and policies with Secrets as params.
 func (l *loader) withhold(sources []kube.Source, set *policy.Set) {
 	withheld := map[policy.Ref]string{}
 	seal := l.seal.Load()
@@ -68,31 +68,31 @@ func (l *loader) withhold(sources []kube.Source, set *policy.Set) {
 			s.Withheld = &kube.Condition{Type: "Ready", Reason: kube.SecretParams, Message: webhook.SecretsRefused}
 		case !seal.Holds(s.Object, s.Policy, s.Binding):
 			s.Withheld = &kube.Condition{Type: "Ready", Reason: kube.AuthorUnknown,
-				Message: "written while celgate was not asked: that its author may read its params " +
-					"is not known. Whoever may read them puts it in force with: kubectl annotate --overwrite " + s.Resource + "." + policy.OwnGroup +
-					" NAME celgate.dev/approved=\"$(date)\"",
+				Message: "written while celgate was not asked, so it is not known whether its author may read its params. " +
+					"A user who may read them puts it in force with: kubectl annotate --overwrite " +
+					s.Resource + "." + policy.OwnGroup + " NAME celgate.dev/approved=\"$(date)\"",
 			}
 		}
 		if s.Withheld == nil || s.Disabled {
 			continue
 		}
-		withheld[refOf(*s)] = s.Withheld.Reason
+		withheld[s.Ref()] = s.Withheld.Reason
 		set.Policies = slices.DeleteFunc(set.Policies, func(p *policy.Policy) bool { return p == s.Policy })
 		set.Bindings = slices.DeleteFunc(set.Bindings, func(b *policy.Binding) bool { return b == s.Binding })
-		if l.withheld[refOf(*s)] != s.Withheld.Reason {
-			l.Log.Error("not in force", "object", refOf(*s).String(), "reason", s.Withheld.Reason)
+		if l.withheld[s.Ref()] != s.Withheld.Reason {
+			l.Log.Error("not in force", "object", s.Ref().String(), "reason", s.Withheld.Reason)
 		}
 	}
 	l.withheld = withheld
 	l.metrics.policies.WithLabelValues("withheld").Set(float64(len(withheld)))
 }
 
-// findPolicies returns the policies that a binding may be about: of each name that of the directory, which counts, and
-// the one that the cluster has now, which may not be in force yet or again. Without one of them it is an error.
+// findPolicies returns the candidates for the policy of a binding: of each name the one in the directory, which wins,
+// and the one now in the cluster, which may be in force soon. It is an error if there are none.
 func (l *loader) findPolicies(ctx context.Context, b *policy.Binding) ([]*policy.Policy, error) {
 	world := l.world.Load()
 	if world == nil {
-		return nil, errors.New("the cluster is not known yet")
+		return nil, errors.New("the cluster has not been read yet")
 	}
 	var policies []*policy.Policy
 	for _, ref := range b.PolicyRefs() {

@@ -18,43 +18,43 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Callers says who may ask for reviews.
+// Callers restricts the clients that may send reviews.
 type Callers struct {
-	CA    string   // file with who signs the certificates of callers; empty: everyone may ask
-	Names []string // that may: the common name of a certificate, or one of its DNS names; empty: all that CA signed
-	Rate  float64  // requests a second that each caller may make for long; 0: any number
+	CA    string   // file with the authority of client certificates; empty: every client may send reviews
+	Names []string // allowed: the common name of a certificate, or one of its DNS names; empty: all that CA signed
+	Rate  float64  // sustained requests per second of each client; 0: unlimited
 }
 
-// burst is how many seconds of its rate a caller may use at once.
+// burst is the number of seconds' worth of requests that a client may send at once.
 const burst = 2
 
-// most is how many callers have a rate of their own. Without certificates anybody may have many addresses: who has not
-// asked for longest is forgotten.
+// most is the number of clients with a rate of their own. A client without a certificate may have many addresses: the
+// one that has been silent longest is forgotten.
 const most = 10_000
 
-// A callerRate is how often a caller may ask.
+// A callerRate is the rate of one client.
 type callerRate struct {
 	caller  string
 	limiter *rate.Limiter
 }
 
-// A gatekeeper lets callers pass.
+// A gatekeeper admits the requests of allowed clients.
 type gatekeeper struct {
 	Callers
 	log *slog.Logger
 
 	mu     sync.Mutex
-	text   []byte // of the file
+	text   []byte // content of the file
 	pool   *x509.CertPool
 	looked time.Time
-	rates  map[string]*list.Element // of recent
-	recent list.List                // rates by when they were last asked for, the latest first
+	rates  map[string]*list.Element // elements of recent
+	recent list.List                // rates, the most recently used first
 }
 
 func (k *gatekeeper) start() error {
 	if k.CA == "" {
 		if len(k.Names) > 0 {
-			return errors.New("names of clients need the authority that signs their certificates")
+			return errors.New("--allowed-client-names needs --client-ca")
 		}
 		return nil
 	}
@@ -69,14 +69,14 @@ func (k *gatekeeper) read() error {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
-		return fmt.Errorf("%s: no certificate in PEM", k.CA)
+		return fmt.Errorf("%s: the file does not contain a certificate in PEM", k.CA)
 	}
 	k.text, k.pool = text, pool
 	return nil
 }
 
-// authorities returns who signs certificates of callers, read again when the file changes; nil: nobody is asked for
-// one.
+// authorities returns the authorities of client certificates, reread when the file changes; nil: clients need not have
+// a certificate.
 func (k *gatekeeper) authorities() *x509.CertPool {
 	if k.CA == "" {
 		return nil
@@ -85,14 +85,14 @@ func (k *gatekeeper) authorities() *x509.CertPool {
 	defer k.mu.Unlock()
 	if time.Since(k.looked) >= lookAgain {
 		if err := k.read(); err != nil {
-			k.log.Error("authority of clients not replaced", "error", err.Error())
+			k.log.Error("cannot reload the authority of clients", "error", err.Error())
 		}
 	}
 	return k.pool
 }
 
-// configure makes handshakes ask for a certificate. One that nobody trusts ends the handshake; without one health and
-// readiness are answered, and reviews are not.
+// configure makes handshakes ask for a client certificate. An untrusted certificate ends the handshake; clients without
+// one get health and readiness, but not reviews.
 func (k *gatekeeper) configure(c *tls.Config) *tls.Config {
 	if k.CA != "" {
 		c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
@@ -105,7 +105,7 @@ func (k *gatekeeper) configure(c *tls.Config) *tls.Config {
 	return c
 }
 
-// guard passes on the requests of callers that may ask.
+// guard passes on the requests of allowed clients.
 func (k *gatekeeper) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		caller, err := k.caller(r)
@@ -124,7 +124,7 @@ func (k *gatekeeper) guard(next http.Handler) http.Handler {
 	})
 }
 
-// caller returns what a caller is called; an error if it may not ask.
+// caller returns the name of a client, or an error if it may not send reviews.
 func (k *gatekeeper) caller(r *http.Request) (string, error) {
 	if k.CA == "" {
 		host, _, err := net.SplitHostPort(r.RemoteAddr)
@@ -134,13 +134,13 @@ func (k *gatekeeper) caller(r *http.Request) (string, error) {
 		return host, nil
 	}
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
-		return "", errors.New("a client certificate is needed")
+		return "", errors.New("a client certificate is required")
 	}
 	leaf := r.TLS.VerifiedChains[0][0]
 	names := append([]string{leaf.Subject.CommonName}, leaf.DNSNames...)
 	if len(k.Names) > 0 &&
 		!slices.ContainsFunc(names, func(name string) bool { return name != "" && slices.Contains(k.Names, name) }) {
-		return "", fmt.Errorf("the client %q may not ask", leaf.Subject.CommonName)
+		return "", fmt.Errorf("the client %q is not allowed to send requests", leaf.Subject.CommonName)
 	}
 	return leaf.Subject.String(), nil
 }

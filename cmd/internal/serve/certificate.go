@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A keyPair is a certificate in files, read again when they change: connections that exist keep the old one.
+// A keyPair is a certificate in files, reread when they change. Open connections keep the old one.
 type keyPair struct {
 	cert, key string
 	log       *slog.Logger
@@ -19,7 +19,7 @@ type keyPair struct {
 	looked  time.Time
 }
 
-// lookAgain is how long a handshake takes the files to be the same.
+// lookAgain is the time between two looks at the files.
 const lookAgain = time.Second
 
 // load reads the files for the first time.
@@ -48,8 +48,8 @@ func (k *keyPair) times() (stamp [2]time.Time) {
 	return stamp
 }
 
-// get is for tls.Config.GetCertificate. Files that are not a pair, such as half of a new
-// one, leave the last pair in use.
+// get is for tls.Config.GetCertificate. If the files are not a pair, such as while they are being replaced, the last
+// pair stays in use.
 func (k *keyPair) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -57,9 +57,9 @@ func (k *keyPair) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		k.looked = now
 		if k.times() != k.stamp {
 			if err := k.read(); err != nil {
-				k.log.Error("certificate not replaced", "error", err.Error())
+				k.log.Error("cannot reload the certificate", "error", err.Error())
 			} else {
-				k.log.Info("certificate replaced", "notAfter", k.current.Leaf.NotAfter)
+				k.log.Info("certificate reloaded", "notAfter", k.current.Leaf.NotAfter)
 			}
 		}
 	}

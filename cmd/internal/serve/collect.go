@@ -8,12 +8,12 @@ import (
 	runtimemetrics "runtime/metrics"
 )
 
-// garbage is how much may lie around before it is collected. Go alone collects when there is as much of it as of what
-// is in use; a few policies are so little that this would be many times a second, and a sixth of the processor time of
-// a request. What 1,000 policies hold is more than this, and changes nothing.
+// garbage is the least amount of garbage worth a collection. By default, Go collects when garbage has grown to the size
+// of the live heap; with a few policies that is many times a second, and a sixth of the processor time of a request.
+// The heap of 1,000 policies is larger than this, so nothing changes for it.
 const garbage = 32 << 20
 
-// collectLater keeps the collector to that until the context ends, unless the environment says how it works.
+// collectLater raises GOGC accordingly until the context ends, unless the environment sets it.
 func collectLater(ctx context.Context) {
 	if os.Getenv("GOGC") != "" {
 		return
@@ -29,7 +29,7 @@ func collectLater(ctx context.Context) {
 		if ctx.Err() != nil {
 			next = least
 		}
-		if next != percent { // which stops the world for a moment
+		if next != percent { // each change stops the world for a moment
 			debug.SetGCPercent(next)
 			percent = next
 		}

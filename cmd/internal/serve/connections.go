@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// A limited listener bounds how many connections there are. Beyond the bound, the oldest one of the address that has
-// most gives way to a new one of another address, so that nobody keeps the others out by holding connections; one more
-// of that address itself is closed at once.
+// A limited listener bounds the number of connections. At the bound, a new connection replaces the oldest one of the
+// address that has most, so that one client cannot lock out the others; a new connection of that address itself is
+// closed at once.
 type limited struct {
 	net.Listener
 	most int
@@ -29,7 +29,7 @@ func limit(l net.Listener, most int) *limited {
 	return &limited{Listener: l, most: most, peers: map[string][]*connection{}}
 }
 
-// Accept is that of net.Listener.
+// Accept implements net.Listener.
 func (l *limited) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
@@ -43,7 +43,7 @@ func (l *limited) Accept() (net.Conn, error) {
 		next := &connection{Conn: c, by: l, peer: peer}
 		out := l.take(next)
 		if out != nil {
-			_ = out.Close() // it is gone, however that ends
+			_ = out.Close() // it no longer counts, whether or not this succeeds
 		}
 		if out != next {
 			return next, nil
@@ -51,7 +51,7 @@ func (l *limited) Accept() (net.Conn, error) {
 	}
 }
 
-// take counts a connection, and returns the one that has to go; nil if there is room.
+// take counts a connection, and returns the one that must be closed for it; nil if there is room.
 func (l *limited) take(next *connection) *connection {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,7 +74,7 @@ func (l *limited) take(next *connection) *connection {
 	return out
 }
 
-// drop counts a connection no more.
+// drop stops counting a connection.
 func (l *limited) drop(c *connection) {
 	all := l.peers[c.peer]
 	for i, each := range all {
@@ -90,7 +90,7 @@ func (l *limited) drop(c *connection) {
 	}
 }
 
-// Close is that of net.Conn.
+// Close implements net.Conn.
 func (c *connection) Close() error {
 	c.once.Do(func() {
 		c.by.mu.Lock()

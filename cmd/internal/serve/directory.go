@@ -25,34 +25,34 @@ import (
 )
 
 const (
-	fileTime    = 2 * time.Second        // a file that is not read by then is left to itself
-	writingTime = 100 * time.Millisecond // files that are the same after it are taken to be written
+	fileTime    = 2 * time.Second        // the longest wait for one file
+	writingTime = 100 * time.Millisecond // files that have not changed for this long are taken to be complete
 	longestFile = 64 << 20
 )
 
-// A directory holds policies in files, and maybe objects beside them. Looking at it takes a bounded time whatever its
-// files do: a file that cannot be read counts as it last was.
+// A directory holds policies in files, and perhaps other objects. Reading it takes bounded time whatever its files do:
+// a file that cannot be read keeps its last content.
 type directory struct {
 	path              string
 	allowEmpty        bool
 	allowSecretParams bool
-	alone             bool // nothing but the directory has policies and bindings
-	static            bool // its policies are static ones of a server of the newest minor
+	alone             bool // policies and bindings come from the directory only
+	static            bool // they are static policies of a server of the newest minor
 
 	listing *pending[[]string]
 	reading map[string]*pending[content]
 	known   map[string]content // by path
-	last    [sha256.Size]byte  // of what was read last
-	unread  error              // files that count as they last were
+	last    [sha256.Size]byte  // of the last read
+	unread  error              // the files that keep their last content
 }
 
-// A content is what a file held at one time.
+// A content is the content of a file at one time.
 type content struct {
 	text []byte
 	info fs.FileInfo
 }
 
-// A folder is what a directory held at one time.
+// A folder is the content of a directory at one time.
 type folder struct {
 	set     policy.Set
 	docs    []*manifest.Document
@@ -60,7 +60,7 @@ type folder struct {
 	files   map[string]content
 }
 
-// A pending is something that is being done and may never be.
+// A pending is a computation that may never end.
 type pending[T any] struct {
 	done  chan struct{}
 	value T
@@ -76,7 +76,7 @@ func begin[T any](do func() (T, error)) *pending[T] {
 	return p
 }
 
-// wait waits until it is done or the context has ended, and says which.
+// wait waits until it is done or the context ends, and reports whether it is done.
 func (p *pending[T]) wait(ctx context.Context) bool {
 	select {
 	case <-p.done:
@@ -91,8 +91,8 @@ func (p *pending[T]) wait(ctx context.Context) bool {
 	}
 }
 
-// hasChanged reports whether the content of the files differs from what was read last and has been stable for a moment.
-// Times and sizes say nothing: they can stay the same when content changes.
+// hasChanged reports whether the content of the files differs from the last read and has been stable for a moment.
+// Times and sizes are not compared: they can stay the same when content changes.
 func (d *directory) hasChanged() bool {
 	now := d.look()
 	if now == d.last {
@@ -102,7 +102,7 @@ func (d *directory) hasChanged() bool {
 	return d.look() == now
 }
 
-// look reads all files and returns a digest of what they hold, or of why that is not known.
+// look reads all files and returns a digest of their contents and errors.
 func (d *directory) look() [sha256.Size]byte {
 	ctx, cancel := context.WithTimeout(context.Background(), fileTime)
 	defer cancel()
@@ -116,7 +116,7 @@ func (d *directory) look() [sha256.Size]byte {
 	}
 	if !d.listing.wait(ctx) {
 		d.unread = fmt.Errorf("%s: cannot be listed within %s", d.path, fileTime)
-		return d.last // its files count as they are
+		return d.last // its files keep their contents
 	}
 	paths, err := d.listing.value, d.listing.err
 	d.listing = nil
@@ -128,7 +128,7 @@ func (d *directory) look() [sha256.Size]byte {
 	if d.reading == nil {
 		d.reading = map[string]*pending[content]{}
 	}
-	waiting := map[string]bool{} // since an earlier look: nobody waits for those again
+	waiting := map[string]bool{} // still being read since an earlier look: not waited for again
 	for _, path := range paths {
 		if waiting[path] = d.reading[path] != nil; !waiting[path] {
 			d.reading[path] = begin(func() (content, error) { return readFile(path) })
@@ -180,7 +180,7 @@ func manifests(root string) ([]string, error) {
 		}
 		switch strings.ToLower(filepath.Ext(path)) {
 		case ".yaml", ".yml", ".json":
-			if info, err := os.Stat(path); err != nil || !info.IsDir() { // not a directory behind a link
+			if info, err := os.Stat(path); err != nil || !info.IsDir() { // neither a directory nor a link to one
 				paths = append(paths, path)
 			}
 		}
@@ -189,7 +189,7 @@ func manifests(root string) ([]string, error) {
 	return paths, err
 }
 
-// readFile reads a regular file. Nothing else is opened in a way that could wait.
+// readFile reads a regular file. Opening anything else could block.
 func readFile(path string) (content, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -213,15 +213,14 @@ func readFile(path string) (content, error) {
 	return content{text, info}, err
 }
 
-// read reads all files. An error names every document that cannot be used: half of a directory is not a set of
-// policies.
+// read reads all files. The error names every unusable document: half of a directory is not a set of policies.
 func (d *directory) read() (*folder, error) {
-	d.last = d.look() // also of what cannot be used: it is said once
+	d.last = d.look() // also if it fails: the error is logged once
 	if d.known == nil {
 		return nil, d.unread
 	}
 	if len(d.known) == 0 && d.unread == nil && !d.allowEmpty {
-		return nil, fmt.Errorf("%s: no .yaml, .yml or .json file in this directory", d.path)
+		return nil, fmt.Errorf("%s: the directory does not contain a .yaml, .yml or .json file", d.path)
 	}
 	var errs []error
 	var all []*manifest.Document
@@ -260,12 +259,12 @@ func (d *directory) read() (*folder, error) {
 	return f, nil
 }
 
-// checkLost says what a folder had in files that were written in place since, and that the next one has not: such a
-// file may be half written, whatever it begins with, and nothing says when it is whole. Who means it puts a new file in
-// its place, or takes the file away.
+// checkLost reports losses in files that were overwritten in place since the last read. Such a file may be half
+// written, and nothing tells when it is complete. An author who means the loss replaces the file by a new one, or
+// removes it.
 func (d *directory) checkLost(before, next *folder) error {
-	const meant = "its file was written in place and may not be all there: " +
-		"put a new file in its place, or say --allow-empty"
+	const meant = "the file was overwritten in place and may be incomplete: " +
+		"replace it with a new file, or set --allow-empty"
 	inPlace := func(path string) bool {
 		now, still := next.files[path]
 		was, known := before.files[path]
@@ -281,7 +280,7 @@ func (d *directory) checkLost(before, next *folder) error {
 	for _, path := range slices.Sorted(maps.Keys(before.files)) {
 		if inPlace(path) && yaml(path) && bytes.HasSuffix(before.files[path].text, []byte("\n")) &&
 			!bytes.HasSuffix(next.files[path].text, []byte("\n")) {
-			errs = append(errs, fmt.Errorf("%s: its last line has no end: %s", path, meant))
+			errs = append(errs, fmt.Errorf("%s: the last line does not end with a newline: %s", path, meant))
 		}
 	}
 	for _, was := range before.docs {
@@ -291,9 +290,9 @@ func (d *directory) checkLost(before, next *folder) error {
 		}
 		switch now := there[id]; {
 		case now == nil:
-			errs = append(errs, fmt.Errorf("%s: %s is gone, but not its file: %s", path, id, meant))
+			errs = append(errs, fmt.Errorf("%s: %s is missing, but its file is not: %s", path, id, meant))
 		case ends[path] == id && shrinks(was.Object, now.Object):
-			errs = append(errs, fmt.Errorf("%s: %s, at its end, has lost parts: %s", path, id, meant))
+			errs = append(errs, fmt.Errorf("%s: %s, its last document, has lost fields: %s", path, id, meant))
 		}
 	}
 	return errors.Join(errs...)
@@ -301,7 +300,7 @@ func (d *directory) checkLost(before, next *folder) error {
 
 func yaml(path string) bool { return strings.ToLower(filepath.Ext(path)) != ".json" }
 
-// identity is what tells documents apart that are there once.
+// identity returns the key of a document that may occur only once.
 func identity(d *manifest.Document) string {
 	metadata := tree.Object(d.Object).Metadata()
 	var parts []string
@@ -313,8 +312,8 @@ func identity(d *manifest.Document) string {
 	return strings.Join(parts, " ")
 }
 
-// shrinks reports that a tree has lost members, items, or the end of a text: of a block, which ends anywhere, or of
-// what has no quotes.
+// shrinks reports whether a tree has lost members or items, or a text has lost its end: block scalars and plain scalars
+// can be cut anywhere.
 func shrinks(before, now any) bool {
 	switch before := before.(type) {
 	case map[string]any:
@@ -343,33 +342,33 @@ func shrinks(before, now any) bool {
 	return false
 }
 
-// opens says what would be enforced no more if a folder took the place of another one, which is nil at the start,
-// though nobody is likely to have meant that: a policy goes with its bindings.
+// opens reports enforcement that would end if a folder replaced another one (nil at the start) in a way that is
+// probably a mistake, such as a policy that loses its bindings.
 func (d *directory) opens(before, next *folder) error {
 	if d.allowEmpty {
 		return nil
 	}
-	const meant = "if that is meant, say --allow-empty"
+	const meant = "if this is intended, set --allow-empty"
 	if before == nil {
 		before = &folder{}
 	}
 	switch {
 	case len(next.set.Policies) == 0 && (d.alone || len(before.set.Policies) > 0):
-		return fmt.Errorf("%s: it holds no policies: %s", d.path, meant)
+		return fmt.Errorf("%s: the directory does not contain policies: %s", d.path, meant)
 	case len(next.set.Bindings) == 0 && (d.alone || len(before.set.Bindings) > 0):
-		return fmt.Errorf("%s: it holds no bindings, so that no policy is in force: %s", d.path, meant)
+		return fmt.Errorf("%s: the directory does not contain bindings, so its policies have no effect: %s", d.path, meant)
 	}
 	errs := []error{d.checkLost(before, next)}
 	for _, p := range next.set.Policies {
 		ref := p.Ref()
 		if before.set.Policy(ref) != nil && before.set.Binds(ref) && !next.set.Binds(ref) {
-			errs = append(errs, fmt.Errorf("%s: %s has no binding any more: %s", d.path, ref, meant))
+			errs = append(errs, fmt.Errorf("%s: %s no longer has a binding: %s", d.path, ref, meant))
 		}
 	}
 	for _, b := range next.set.Bindings {
 		for _, ref := range b.PolicyRefs() {
 			if before.set.Policy(ref) != nil && next.set.Policy(ref) == nil {
-				errs = append(errs, fmt.Errorf("%s: %s is gone, but not its binding %s: %s", d.path, ref, b.Name, meant))
+				errs = append(errs, fmt.Errorf("%s: %s is missing, but its binding %s is not: %s", d.path, ref, b.Name, meant))
 			}
 		}
 	}

@@ -145,7 +145,7 @@ func TestDirectoryStays(t *testing.T) {
 			if _, text := r.get(t, "/metrics"); !strings.Contains(text, "\ncelgate_directory_failing 1\n") {
 				t.Error("no metric")
 			}
-			r.log.await(t, `level=ERROR msg="(directory|policies) not replaced"`)
+			r.log.await(t, `level=ERROR msg="cannot use the (directory of )?policies, the last set stays in force"`)
 			write(t, path, one+"---"+other+"# again\n")
 			r.await(t, "ready again", func() bool { code, _ := r.get(t, "/readyz"); return code == http.StatusOK })
 			if _, text := r.get(t, "/metrics"); !strings.Contains(text, "\ncelgate_directory_failing 0\n") {
@@ -292,7 +292,7 @@ func TestDirectoryBlocks(t *testing.T) {
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Skip(err)
 	}
-	r.log.await(t, `level=ERROR msg="files count as they last were" error=".*one.yaml: not a regular file`)
+	r.log.await(t, `level=ERROR msg="cannot read files, their last content stays in force" error=".*one.yaml: not a regular file`)
 	if code, _ := r.get(t, "/readyz"); code != http.StatusServiceUnavailable {
 		t.Error("ready, though a file cannot be read")
 	}

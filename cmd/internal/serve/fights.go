@@ -10,27 +10,27 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// fights are what mutating policies of the dialect have been seen to fight over in requests that this replica answered.
-// Values are left out: more people may read a status than what is fought over.
+// fights are the fights between mutating policies of the dialect in requests that this replica answered. They hold no
+// values, because more people may read a status than the objects concerned.
 type fights struct {
 	mu    sync.Mutex
 	seen  []kube.Fight
-	added chan struct{} // closed when there is one more; nil before anybody waits
+	added chan struct{} // closed when another fight is found; nil if nobody waits
 }
 
 const (
-	mostFights = 20 // that are kept: they are a part of what replicas report
+	mostFights = 20 // the most that are kept: replicas report all of them
 	longestWay = 200
 )
 
-// note remembers the fights of a decision about policies of a set.
-func (f *fights) note(d *celgate.Decision, set *policy.Set) {
-	if d == nil || len(d.Fights) == 0 {
+// note records fights between policies of a set.
+func (f *fights) note(found []celgate.Fight, set *policy.Set) {
+	if len(found) == 0 {
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, fight := range d.Fights {
+	for _, fight := range found {
 		path := fight.Path[:min(len(fight.Path), longestWay)]
 		state := stateOf(set, fight.Policies)
 		for i, p := range fight.Policies {
@@ -58,7 +58,7 @@ func (f *fights) add(one kube.Fight, set *policy.Set) {
 	}
 }
 
-// list returns what is known, and a channel that is closed once more is.
+// list returns the recorded fights, and a channel that is closed when another one is found.
 func (f *fights) list() ([]kube.Fight, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -68,7 +68,7 @@ func (f *fights) list() ([]kube.Fight, <-chan struct{}) {
 	return slices.Clone(f.seen), f.added
 }
 
-// stateOf tells policies apart from what they are once somebody has changed one of them.
+// stateOf identifies the present versions of policies.
 func stateOf(set *policy.Set, of []policy.Ref) string {
 	text := ""
 	for _, ref := range of {
@@ -79,7 +79,7 @@ func stateOf(set *policy.Set, of []policy.Ref) string {
 	return text
 }
 
-// current reports that a fight is one between policies as they are now.
+// current reports whether a fight is between policies as they are now.
 func current(fight kube.Fight, set *policy.Set) bool {
 	for _, order := range [][]string{{fight.Policy, fight.With}, {fight.With, fight.Policy}} {
 		var of []policy.Ref
@@ -96,7 +96,7 @@ func current(fight kube.Fight, set *policy.Set) bool {
 	return false
 }
 
-// converges says whether the mutations of a policy have been seen to come to rest.
+// converges is the condition that the mutations of a policy reach a stable result.
 func (w *writing) converges(p *policy.Policy) kube.Condition {
 	seen := w.fights
 	for _, replica := range w.all {

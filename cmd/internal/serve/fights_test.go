@@ -19,9 +19,9 @@ func TestFights(t *testing.T) {
 		p.Metadata.UID, p.Metadata.Generation = types.UID(p.Name), 1
 		set.Policies = append(set.Policies, p)
 	}
-	between := func(a, b int) *celgate.Decision {
-		return &celgate.Decision{Fights: []celgate.Fight{{Path: "data.x",
-			Policies: []policy.Ref{set.Policies[a].Ref(), set.Policies[b].Ref()}}}}
+	between := func(a, b int) []celgate.Fight {
+		return []celgate.Fight{{Path: "data.x",
+			Policies: []policy.Ref{set.Policies[a].Ref(), set.Policies[b].Ref()}}}
 	}
 	var f fights
 	_, added := f.list()

@@ -13,25 +13,25 @@ import (
 )
 
 const (
-	// heal is how often what is written is compared again, though nothing has changed here: others may have changed it.
+	// heal is the interval at which everything written is compared again: others may have changed it.
 	heal = 30 * time.Second
 
-	// probed is how long it takes until a replica that is ready is known to be.
+	// probed is the time until the readiness of a replica is known to its clients.
 	probed = 2 * time.Second
 
 	// rolloutPoll is the poll interval while a replica is behind.
 	rolloutPoll = time.Second
 )
 
-// replicas are where this one and the others say what they have in force.
+// replicas is the place where all replicas report the policies that they have in force.
 func (l *loader) replicas() *kube.Replicas {
 	return &kube.Replicas{Client: l.Cluster, Namespace: l.namespace(), Identity: l.Identity}
 }
 
 func (l *loader) namespace() string { return cmp.Or(l.Target.Namespace, l.Cluster.Namespace()) }
 
-// report tells the leader what this replica has in force, until the context ends. It begins when the replica is ready
-// and whoever sends requests here has seen that: a policy is not Ready before somebody can be asked about it.
+// report tells the leader which policies this replica has in force, until the context ends. It begins when clients know
+// that the replica is ready, so that a policy is not Ready before requests reach a replica that has it.
 func (l *loader) report(ctx context.Context) {
 	if !l.Manage {
 		return
@@ -54,7 +54,7 @@ func (l *loader) report(ctx context.Context) {
 			report := kube.Report{Loaded: loaded, Certificate: l.secret.mark()}
 			report.Fights, fought = l.fights.list()
 			if err := replicas.Report(ctx, report); err != nil && ctx.Err() == nil {
-				l.Log.Error("not reported what is in force", "error", err.Error())
+				l.Log.Error("cannot report the policies in force", "error", err.Error())
 				wait = retry
 			}
 		}
@@ -68,20 +68,20 @@ func (l *loader) report(ctx context.Context) {
 	replicas.Leave(context.WithoutCancel(ctx))
 }
 
-// awaitConfigurations waits until the API server has celgate's configurations, whoever writes them. Before, nobody is
-// asked about anything: a replica that is not ready until then makes whoever waits for it wait for that, too.
+// awaitConfigurations waits until the API server has celgate's configurations, whichever replica writes them. Before
+// that it sends no reviews, and a rollout that waits for readiness should wait for them, too.
 func (l *loader) awaitConfigurations(ctx context.Context) {
 	for asked := 0; l.Manage && ctx.Err() == nil; asked++ {
 		there, err := l.Cluster.HasConfigurations(ctx, cmp.Or(l.Target.Name, "celgate"))
 		switch {
 		case there && asked > 0:
-			sleep(ctx, time.Second) // until the API server acts on what it has just stored
+			sleep(ctx, time.Second) // until the API server uses the configuration that it has just stored
 			fallthrough
 		case there:
 			l.configured.Store(true)
 			return
 		case err != nil && ctx.Err() == nil:
-			l.Log.Error("configurations not read", "error", err.Error())
+			l.Log.Error("cannot read the webhook configurations", "error", err.Error())
 			sleep(ctx, retry)
 		default:
 			sleep(ctx, settle)
@@ -96,7 +96,7 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// write writes to the cluster what celgate owns there, while this replica is the leader.
+// write keeps up to date what celgate owns in the cluster, while this replica is the leader.
 func (l *loader) write(ctx context.Context) {
 	if !l.Manage {
 		return
@@ -118,9 +118,9 @@ func (l *loader) write(ctx context.Context) {
 			own, fought := l.fights.list()
 			if current != nil {
 				changed = current.changed
-				turns, err := turnsOf(l.fail.Engine(), l.ignore.Engine())
+				turns, err := turnsOf(l.fail.Load(), l.ignore.Load())
 				if err != nil {
-					l.Log.Error("the order of mutating policies is not known", "error", err.Error())
+					l.Log.Error("cannot determine the order of mutating policies", "error", err.Error())
 				}
 				wait = l.writeOnce(ctx, &writing{loaded: current, replicas: replicas, checks: checked, turns: turns,
 					shadow: l.Shadow, fights: own})
@@ -134,11 +134,11 @@ func (l *loader) write(ctx context.Context) {
 		}
 	})
 	if err != nil {
-		l.Log.Error("no leader can be elected", "error", err.Error())
+		l.Log.Error("cannot elect a leader", "error", err.Error())
 	}
 }
 
-// A writing is one time that everything is written.
+// A writing is one run of writeOnce.
 type writing struct {
 	*loaded
 	replicas *kube.Replicas
@@ -146,32 +146,32 @@ type writing struct {
 	turns    map[policy.Ref]turn
 	shadow   bool
 	fights   []kube.Fight  // seen by this replica
-	all      []kube.Report // of the replicas
-	waiting  bool          // a replica does not have everything in force
-	unasked  error         // why the configurations are not written; nil: they are
+	all      []kube.Report // of all replicas
+	waiting  bool          // some replica does not have everything in force
+	unasked  error         // the reason why the configurations are not written; nil: they are written
 	reaches  map[*policy.MatchResources]reach
 }
 
-// writeOnce writes what is not as it should be, and returns when to do so again.
+// writeOnce writes everything that is out of date, and returns the time until the next run.
 func (l *loader) writeOnce(ctx context.Context, w *writing) time.Duration {
 	wait := min(heal, l.secret.pace())
 	failed := func(what string, err error) bool {
 		if err != nil && ctx.Err() == nil {
 			wait = min(wait, retry)
-			l.Log.Error("not written", "what", what, "error", err.Error())
+			l.Log.Error("cannot write to the cluster", "what", what, "error", err.Error())
 		}
 		return err != nil
 	}
-	if l.secret != nil { // a new leader writes no old authorities
+	if l.secret != nil { // a new leader must not write old authorities
 		failed("certificate", l.secret.read(ctx))
 	}
 	mark := l.secret.mark()
 	target, err := l.target()
 	if err != nil {
-		failed("configurations", err) // with an authority that is not the right one, nobody could be asked
+		failed("configurations", err) // a configuration that trusts the wrong authority would make every call fail
 		return wait
 	}
-	unknown := "" // why the certificate is not known everywhere
+	unknown := "" // the reason why the certificate is not known everywhere
 	mutating, validating := webhook.Configurations(w.set, target)
 	for _, configuration := range []map[string]any{mutating, validating} {
 		if err := l.Cluster.ApplyConfiguration(ctx, configuration); failed(fmt.Sprint(configuration["kind"]), err) {
@@ -196,7 +196,7 @@ func (l *loader) writeOnce(ctx context.Context, w *writing) time.Duration {
 	for _, s := range w.sources {
 		latest, same := l.world.Load().Reread(s)
 		if !same {
-			continue // what has become of its successor is said soon
+			continue // its successor reports soon
 		}
 		latest.Disabled, latest.Native, latest.Withheld = s.Disabled, s.Native, s.Withheld
 		failed("status", l.Cluster.WriteStatus(ctx, latest, l.status(w, latest)))
@@ -207,7 +207,7 @@ func (l *loader) writeOnce(ctx context.Context, w *writing) time.Duration {
 	return wait
 }
 
-// lackingText says how many replicas do not have a state of the certificate's Secret, or nothing if all have it.
+// lackingText says how many replicas lack a state of the certificate's Secret, or returns "" if all have it.
 func (w *writing) lackingText(mark string) string {
 	n := 0
 	for _, replica := range w.all {
@@ -221,7 +221,7 @@ func (w *writing) lackingText(mark string) string {
 	return fmt.Sprintf("%d of %d replicas do not have it", n, len(w.all))
 }
 
-// target is where the API server finds this server, and whom it is to trust.
+// target is the address of this server for the API server, and the authorities to trust.
 func (l *loader) target() (webhook.Target, error) {
 	t := l.Target
 	t.Shadow, t.Leases = l.Shadow, l.namespace()

@@ -65,16 +65,16 @@ func TestLimits(t *testing.T) {
 
 	third := strings.Replace(strings.ReplaceAll(twoChecks, "NAME", "c-third"), "validations: [", "validations: [{expression: 'true'}, ", 1)
 	write(t, filepath.Join(r.dir, "c.yaml"), third)
-	r.log.await(t, `policies not replaced.*c.yaml:\d+:\d+: .*spec.validations: Too many: 3: must have at most 2 items`)
+	r.log.await(t, `cannot use the policies, the last set stays in force.*c.yaml:\d+:\d+: .*spec.validations: Too many: 3: must have at most 2 items`)
 	write(t, filepath.Join(r.dir, "c.yaml"), strings.ReplaceAll(twoChecks, "NAME", "c-third")+
 		"---\n"+strings.ReplaceAll(strings.Split(first, "---\n")[1], "{name: a-first}", "{name: other}"))
-	r.log.await(t, `policies not replaced.*spec.policyName: Too many: 2: ValidatingAdmissionPolicy a-first may have at most 1 bindings`)
+	r.log.await(t, `cannot use the policies, the last set stays in force.*spec.policyName: Too many: 2: ValidatingAdmissionPolicy a-first may have at most 1 bindings`)
 
 	write(t, filepath.Join(r.dir, "c.yaml"), strings.ReplaceAll(twoChecks, "NAME", "c-third"))
 	r.await(t, "the second policy is not evaluated", func() bool {
 		got := ask()
 		return strings.Contains(got, `"allowed":false`) && strings.Contains(got, "'c-third'") &&
-			strings.Contains(got, "all of a request may cost 1")
+			strings.Contains(got, "the limit of a request is 1")
 	})
 	_, text = r.get(t, "/metrics")
 	if want := `celgate_validating_admission_policy_check_total{enforcement_action="deny",error_type="out_of_budget",policy="c-third",policy_binding="c-third"}`; !strings.Contains(text, want) {

@@ -29,21 +29,21 @@ import (
 const (
 	pollInterval = time.Second           // of the directory
 	settle       = 20 * time.Millisecond // one apply changes several objects
-	paramTimeout = 2 * time.Second       // a new set of policies waits this long for the params that it names
+	paramTimeout = 2 * time.Second       // the longest wait of a new set of policies for the params that it names
 	retry        = 2 * time.Second
 
-	// lingering is how long a policy stays behind the webhook of its last failurePolicy, too: until the API server
-	// surely asks the other one, even if the leader has to be replaced first.
+	// lingering is the time for which a policy stays behind the webhook of its previous failurePolicy, too: until the
+	// API server is sure to use the new configuration, even if the leader has to be replaced first.
 	lingering = 30 * time.Second
 )
 
-type engines = celgate.Live
+type engines = atomic.Pointer[celgate.Engine]
 
 // A loader keeps the engines current.
 type loader struct {
 	Options
 	evaluations *webhook.Evaluations
-	memory      *celgate.MemoryPool // of evaluations
+	limits      celgate.Limits // of evaluations, which share their memory
 
 	metrics *metrics
 	fights  fights
@@ -54,54 +54,54 @@ type loader struct {
 	inFlight  *webhook.InFlight
 	secret    *secret // nil with a certificate of files
 	directory *directory
-	folder    *folder // the last good one; empty without a directory
+	folder    *folder // the last valid one; empty without a directory
 	world     atomic.Pointer[kube.World]
 	current   atomic.Pointer[loaded]
 	seal      atomic.Pointer[webhook.Seal]
-	withheld  map[policy.Ref]string // reasons, to say each once
-	trouble   atomic.Pointer[error] // why what the directory holds is not in force
-	unread    atomic.Pointer[error] // which of its files count as they last were
-	beat      atomic.Int64          // when the loader last came around; 0 before it does
+	withheld  map[policy.Ref]string // reasons, to log each once
+	trouble   atomic.Pointer[error] // the reason why the content of the directory is not in force
+	unread    atomic.Pointer[error] // files that cannot be read; their last content stays in force
+	beat      atomic.Int64          // the last iteration of the loop; 0 before the first
 
 	// configured is set once the API server has celgate's configurations.
 	configured atomic.Bool
 
-	again chan struct{}            // something that is not watched has changed
-	moved map[policy.Ref]time.Time // when the failurePolicy of a policy that validates changed
+	again chan struct{}            // signals a change of something that is not watched
+	moved map[policy.Ref]time.Time // the last change of failurePolicy of each validating policy
 }
 
-// loaded is what is in force.
+// loaded is the set in force.
 type loaded struct {
 	set      *policy.Set
 	types    *schema.Registry
 	minor    string
 	sources  []kube.Source
 	rejected map[policy.Ref]celgate.Rejection
-	failing  map[policy.Ref]celgate.Rejection // of policies in force, for want of what they import
-	changed  chan struct{}                    // closed when something else is in force
+	failing  map[policy.Ref]celgate.Rejection // policies in force that fail because of their imports
+	changed  chan struct{}                    // closed when another set is in force
 }
 
 const (
-	stuck     = 30 * time.Second // a loader that has not come around for so long is not taken to do so soon
-	stuckLong = 2 * time.Minute  // or ever
+	stuck     = 30 * time.Second // a loader that has been silent for so long is not ready
+	stuckLong = 2 * time.Minute  // or dead
 )
 
-// checkTurning says that the loader has not come around for some time; nil if it has, or has not begun.
+// checkTurning returns an error if the loop has not run for some time; nil if it has, or has not begun.
 func (l *loader) checkTurning(limit time.Duration) error {
 	last := l.beat.Load()
 	if since := time.Since(time.Unix(0, last)); last != 0 && since > limit {
-		return fmt.Errorf("policies have not been looked at for %s", since.Round(time.Second))
+		return fmt.Errorf("the policies have not been checked for changes for %s", since.Round(time.Second))
 	}
 	return nil
 }
 
-// checkReady says why requests cannot be answered by what is known to be current; nil if they can.
+// checkReady returns the reason why the server cannot answer with current policies; nil if it can.
 func (l *loader) checkReady() error {
 	if l.current.Load() == nil {
 		return errors.New("policies are not loaded yet")
 	}
 	if l.Manage && !l.configured.Load() {
-		return errors.New("the API server has no webhook configurations yet")
+		return errors.New("the API server does not have the webhook configurations yet")
 	}
 	if err := l.checkTurning(stuck); err != nil {
 		return err
@@ -112,7 +112,8 @@ func (l *loader) checkReady() error {
 	return nil
 }
 
-// start reads the directory for the first time, when a mistake in it is fatal, and without a cluster compiles it.
+// start reads the directory for the first time; an error in it is fatal. Without a cluster it also compiles the
+// policies.
 func (l *loader) start() error {
 	l.folder, l.moved, l.again = &folder{}, map[policy.Ref]time.Time{}, make(chan struct{}, 1)
 	if dir := cmp.Or(l.PolicyDir, l.StaticDir); dir != "" {
@@ -136,7 +137,7 @@ func (l *loader) start() error {
 	return err
 }
 
-// run puts in force what changes, until the context ends.
+// run puts changes in force until the context ends.
 func (l *loader) run(ctx context.Context) {
 	var changes <-chan struct{} // nil without a cluster
 	var writing chan struct{}
@@ -147,8 +148,8 @@ func (l *loader) run(ctx context.Context) {
 		}
 		l.world.Store(world)
 		changes = world.Changes()
-		if err := l.readSeal(ctx); err != nil { // what was in force does not go out of force for a moment
-			l.Log.Error("key of the seal not read", "error", err.Error())
+		if err := l.readSeal(ctx); err != nil { // before the first load, so that nothing leaves force for a moment
+			l.Log.Error("cannot read the key of the seal", "error", err.Error())
 		}
 		l.reload(ctx, false)
 		writing = make(chan struct{})
@@ -177,7 +178,7 @@ func (l *loader) run(ctx context.Context) {
 			time.Sleep(settle)
 		case <-l.again:
 		case <-tick.C:
-			// A set that could not be compiled is tried again, because it may be the cluster's fault.
+			// A set that could not be compiled is tried again, because the cause may be in the cluster.
 			if directoryChanged = l.lookAtDirectory(); !directoryChanged && l.current.Load() != nil &&
 				!l.hasLingered() {
 				continue
@@ -187,21 +188,21 @@ func (l *loader) run(ctx context.Context) {
 	}
 }
 
-// watch connects to the cluster, and tries until it can.
+// watch connects to the cluster, retrying until it succeeds.
 func (l *loader) watch(ctx context.Context) *kube.World {
 	for {
 		world, err := l.Cluster.Watch(ctx)
 		if err == nil {
 			l.metrics.registry.MustRegister(watches{world})
 			if known := world.KnownMinor(); known != world.Minor() {
-				l.Log.Warn("kinds and CEL are those of another Kubernetes", "server", world.Minor(), "known", known)
+				l.Log.Warn("using the kinds and CEL of another Kubernetes minor", "server", world.Minor(), "known", known)
 			}
 			return world
 		}
 		if ctx.Err() != nil {
 			return nil
 		}
-		l.Log.Error("cluster cannot be read", "error", err.Error())
+		l.Log.Error("cannot read the cluster", "error", err.Error())
 		select {
 		case <-ctx.Done():
 			return nil
@@ -210,7 +211,8 @@ func (l *loader) watch(ctx context.Context) *kube.World {
 	}
 }
 
-// reload puts in force what the directory and the cluster hold now. What cannot be leaves the last good set in force.
+// reload puts the present content of the directory and the cluster in force. If that fails, the last good set stays in
+// force.
 func (l *loader) reload(ctx context.Context, directoryChanged bool) {
 	start := time.Now()
 	var unread error
@@ -222,13 +224,13 @@ func (l *loader) reload(ctx context.Context, directoryChanged bool) {
 		if unread == nil {
 			err := l.put(ctx, next)
 			l.metrics.load(time.Since(start), err)
-			l.directoryTrouble(err, "policies not replaced")
+			l.directoryTrouble(err, "cannot use the policies, the last set stays in force")
 			if err == nil {
 				return
 			}
 			unread = err
 		} else {
-			l.directoryTrouble(unread, "directory not replaced")
+			l.directoryTrouble(unread, "cannot use the directory of policies, the last set stays in force")
 		}
 		if l.Cluster == nil {
 			l.metrics.load(time.Since(start), unread)
@@ -238,7 +240,7 @@ func (l *loader) reload(ctx context.Context, directoryChanged bool) {
 	err := l.put(ctx, l.folder)
 	l.metrics.load(time.Since(start), errors.Join(unread, err))
 	if err != nil {
-		l.Log.Error("policies not replaced", "error", err.Error())
+		l.Log.Error("cannot use the policies, the last set stays in force", "error", err.Error())
 	}
 }
 
@@ -250,7 +252,7 @@ func (l *loader) put(ctx context.Context, f *folder) error {
 	return l.build(f)
 }
 
-// directoryTrouble keeps in mind, and says, why what the directory holds is not in force; nil if it is.
+// directoryTrouble records and logs the reason why the content of the directory is not in force; nil if it is.
 func (l *loader) directoryTrouble(err error, message string) {
 	if err == nil {
 		l.trouble.Store(nil)
@@ -260,7 +262,7 @@ func (l *loader) directoryTrouble(err error, message string) {
 	l.Log.Error(message, "error", err.Error())
 }
 
-// lookAtDirectory reports whether the directory holds something else, and says which files cannot be read.
+// lookAtDirectory reports whether the content of the directory has changed, and logs the files that cannot be read.
 func (l *loader) lookAtDirectory() bool {
 	if l.directory == nil {
 		return false
@@ -269,12 +271,12 @@ func (l *loader) lookAtDirectory() bool {
 	unread := l.directory.unread
 	if last := l.unread.Swap(&unread); unread != nil && !changed &&
 		(last == nil || *last == nil || (*last).Error() != unread.Error()) {
-		l.Log.Error("files count as they last were", "error", unread.Error())
+		l.Log.Error("cannot read files, their last content stays in force", "error", unread.Error())
 	}
 	return changed
 }
 
-// directoryError says why what the directory holds is not all in force; nil if it is.
+// directoryError returns the reason why the content of the directory is not entirely in force; nil if it is.
 func (l *loader) directoryError() error {
 	var errs []error
 	for _, each := range []*error{l.trouble.Load(), l.unread.Load()} {
@@ -285,21 +287,21 @@ func (l *loader) directoryError() error {
 	return errors.Join(errs...)
 }
 
-// buildIn puts the policies of a folder and of the cluster in force. Of two with one name that of the folder counts.
+// buildIn puts the policies of a folder and of the cluster in force. Of two with the same name the folder's wins.
 func (l *loader) buildIn(ctx context.Context, world *kube.World, f *folder) error {
 	types, err := world.Types()
 	if err != nil {
-		l.Log.Warn("kinds left out or not current", "error", err.Error())
+		l.Log.Warn("some kinds are missing or outdated", "error", err.Error())
 	}
 	sources, set := world.Sources()
 	for _, s := range sources {
 		if s.Err != nil {
-			l.Log.Error("not a policy", "resource", s.Resource, "error", s.Err.Error())
+			l.Log.Error("cannot read an object", "resource", s.Resource, "error", s.Err.Error())
 		}
 	}
 	l.withhold(sources, set)
 	over := f.set
-	if l.Shadow { // what the server acts on is compared, too
+	if l.Shadow { // native policies are compared, too
 		for _, s := range sources {
 			if s.Native && !s.Disabled && s.Withheld == nil {
 				set.Bindings = append(set.Bindings, s.Binding)
@@ -310,12 +312,12 @@ func (l *loader) buildIn(ctx context.Context, world *kube.World, f *folder) erro
 	}
 	set = overlay(over, set)
 	if err := world.NativeError(); err != nil {
-		l.Log.Warn("native policies are not seen", "error", err.Error())
+		l.Log.Warn("cannot read the native policies", "error", err.Error())
 	}
 	waiting, cancel := context.WithTimeout(ctx, paramTimeout)
 	defer cancel()
 	if err := world.Follow(waiting, set); err != nil {
-		l.Log.Warn("params cannot be read", "error", err.Error())
+		l.Log.Warn("cannot read params", "error", err.Error())
 	}
 	return l.compile(f, set, sources, celgate.Options{
 		KubeVersion: cmp.Or(l.KubeVersion, world.KnownMinor()), Types: types, Cluster: world, WithoutQuirks: true,
@@ -323,7 +325,7 @@ func (l *loader) buildIn(ctx context.Context, world *kube.World, f *folder) erro
 	})
 }
 
-// overlay is over with what under has besides.
+// overlay returns over, with the members of under whose names it does not have.
 func overlay(over policy.Set, under *policy.Set) *policy.Set {
 	set := &policy.Set{Policies: slices.Clone(over.Policies), Bindings: slices.Clone(over.Bindings),
 		Libraries: slices.Clone(over.Libraries)}
@@ -345,7 +347,7 @@ func overlay(over policy.Set, under *policy.Set) *policy.Set {
 	return set
 }
 
-// build puts the policies of a folder in force in the world of its other objects.
+// build puts the policies of a folder in force, with its other objects as the state.
 func (l *loader) build(f *folder) error {
 	minor := cmp.Or(l.KubeVersion, celgate.Newest)
 	types, err := builtin.Registry(minor)
@@ -386,12 +388,11 @@ func (f *folder) storeObjects(types *schema.Registry) ([]map[string]any, error) 
 	return objects, nil
 }
 
-// compile puts a set in force. Policies of the folder that break a rule are an error, which leaves the last set in
-// force; those of the cluster are left out, because others there do not depend on them.
+// compile puts a set in force. A folder's policy that breaks a rule is an error, which leaves the last set in force; a
+// rejected policy of the cluster is left out, because others there do not depend on it.
 func (l *loader) compile(f *folder, set *policy.Set, sources []kube.Source, options celgate.Options) error {
 	start := time.Now()
-	options.Limits = celgate.ServedLimits()
-	options.Limits.Pool, options.Limits.Cost, options.Sizes = l.memory, l.RequestCost, l.Sizes
+	options.Limits, options.Sizes = l.limits, l.Sizes
 	l.noteMoved(set)
 	replace, rejected, err := l.compileAll(set, options)
 	failing := failingOf(replace)
@@ -415,7 +416,7 @@ func (l *loader) compile(f *folder, set *policy.Set, sources []kube.Source, opti
 	for ref, r := range failing {
 		l.Log.Error("policy fails", "kind", r.Kind, "policy", ref.Name, "error", r.Status.Message)
 	}
-	force := &policy.Set{ // for the configurations: the rules of a rejected policy are not asked for
+	force := &policy.Set{ // for the configurations, which leave out the rules of rejected policies
 		Libraries: slices.DeleteFunc(slices.Clone(set.Libraries),
 			func(l *policy.Library) bool { _, bad := rejected[l.Ref()]; return bad }),
 		Policies: slices.DeleteFunc(slices.Clone(set.Policies),
@@ -425,7 +426,7 @@ func (l *loader) compile(f *folder, set *policy.Set, sources []kube.Source, opti
 	}
 	l.folder = f
 	for live, engine := range replace {
-		live.Replace(engine)
+		live.Store(engine)
 	}
 	last := l.current.Swap(&loaded{set: force, types: options.Types, minor: options.KubeVersion, sources: sources,
 		rejected: rejected, failing: failing, changed: make(chan struct{})})
@@ -438,7 +439,7 @@ func (l *loader) compile(f *folder, set *policy.Set, sources []kube.Source, opti
 	level := slog.LevelInfo
 	if last != nil && slices.Equal(last.set.Policies, force.Policies) &&
 		slices.Equal(last.set.Bindings, force.Bindings) && len(last.rejected) == len(rejected) {
-		level = slog.LevelDebug // the kinds have changed, or what the API server does itself
+		level = slog.LevelDebug // the cause was a change of kinds, or of native policies
 	}
 	l.Log.Log(context.Background(), level, "policies in force", "policies", len(force.Policies), "bindings",
 		len(force.Bindings), "rejected", len(rejected),
@@ -448,21 +449,21 @@ func (l *loader) compile(f *folder, set *policy.Set, sources []kube.Source, opti
 	return nil
 }
 
-// compileAll compiles a set for all engines, and returns what is rejected. A binding of several policies of which not
-// all can be in force is in force in none of the engines: each knows only some of them.
+// compileAll compiles a set for all engines, and returns the rejections. A binding of several policies is in force in
+// none of the engines unless all of its policies are: each engine knows only some of them.
 func (l *loader) compileAll(set *policy.Set, options celgate.Options) (map[*engines]*celgate.Engine,
 	map[policy.Ref]celgate.Rejection, error) {
 	made, rejected := map[*engines]*celgate.Engine{}, map[policy.Ref]celgate.Rejection{}
 	compile := func(set *policy.Set) error {
 		for live, part := range l.parts(set) {
-			options.Before = cmp.Or(made[live], live.Engine())
+			options.Before = cmp.Or(made[live], live.Load())
 			engine, err := celgate.New(part, options)
 			if err != nil {
 				return err
 			}
 			made[live] = engine
 			for _, r := range engine.Rejections() {
-				if p := part.Policy(r.Ref); p == nil || slices.Contains(set.Policies, p) { // not what only lingers
+				if p := part.Policy(r.Ref); p == nil || slices.Contains(set.Policies, p) { // not if it only lingers
 					rejected[r.Ref] = r
 				}
 			}
@@ -490,7 +491,7 @@ func (l *loader) compileAll(set *policy.Set, options celgate.Options) (map[*engi
 	return made, rejected, compile(whole)
 }
 
-// failingOf are the policies that are errors for every request.
+// failingOf returns the policies that are errors for every request.
 func failingOf(engines map[*engines]*celgate.Engine) map[policy.Ref]celgate.Rejection {
 	failing := map[policy.Ref]celgate.Rejection{}
 	for _, e := range engines {
@@ -501,7 +502,7 @@ func failingOf(engines map[*engines]*celgate.Engine) map[policy.Ref]celgate.Reje
 	return failing
 }
 
-// validOf are the policies of a set that are not rejected.
+// validOf returns the policies of a set that are not rejected.
 func validOf(set *policy.Set, rejected map[policy.Ref]celgate.Rejection) map[policy.Ref]*policy.Policy {
 	valid := map[policy.Ref]*policy.Policy{}
 	for _, p := range set.Policies {
@@ -512,7 +513,7 @@ func validOf(set *policy.Set, rejected map[policy.Ref]celgate.Rejection) map[pol
 	return valid
 }
 
-// parts are the sets of the engines.
+// parts returns the sets of the engines.
 func (l *loader) parts(set *policy.Set) map[*engines]*policy.Set {
 	if !l.Manage {
 		return map[*engines]*policy.Set{&l.all: set}
@@ -523,7 +524,7 @@ func (l *loader) parts(set *policy.Set) map[*engines]*policy.Set {
 	}
 }
 
-// noteMoved keeps in mind which validating policies have another failurePolicy than the last set says.
+// noteMoved records the validating policies whose failurePolicy has changed since the last set.
 func (l *loader) noteMoved(set *policy.Set) {
 	last := map[policy.Ref]policy.FailurePolicy{}
 	if current := l.current.Load(); current != nil {
@@ -541,10 +542,10 @@ func (l *loader) noteMoved(set *policy.Set) {
 	}
 }
 
-// lingeringPolicies are the validating policies that had a failurePolicy until a moment ago. Without them there would
-// be requests between two webhooks: one without the policy by now, and one that is not asked yet. Where both are asked,
-// a request is denied twice, which is to be denied. Mutations move at once, because a change that is made twice may be
-// another one.
+// lingeringPolicies returns the validating policies that had this failurePolicy until a moment ago. Without them a
+// request could fall between two webhooks: one that no longer has the policy, and one that is not called yet. If both
+// are called, the request is denied twice, which does no harm. Mutations move at once, because applying one twice may
+// give another result.
 func (l *loader) lingeringPolicies(set *policy.Set, fp policy.FailurePolicy) []*policy.Policy {
 	var all []*policy.Policy
 	for _, p := range set.Policies {
@@ -568,7 +569,7 @@ func (l *loader) hasLingered() bool {
 	return false
 }
 
-// currentSet is the set in force.
+// currentSet returns the set in force.
 func (l *loader) currentSet() *policy.Set {
 	if current := l.current.Load(); current != nil {
 		return current.set
@@ -576,7 +577,7 @@ func (l *loader) currentSet() *policy.Set {
 	return &policy.Set{}
 }
 
-// place is where the first mistake of a rejected policy or binding is.
+// place returns the position of the first mistake of a rejected policy or binding.
 func (f *folder) place(r celgate.Rejection) policy.Position {
 	if r.Status.Details == nil || len(r.Status.Details.Causes) == 0 {
 		return r.Position
@@ -594,7 +595,7 @@ func (f *folder) place(r celgate.Rejection) policy.Position {
 	return r.Position
 }
 
-// has reports whether a policy or binding is one of the folder's.
+// has reports whether the folder has a policy or binding.
 func (f *folder) has(ref policy.Ref) bool {
 	return f.set.Policy(ref) != nil || f.set.Binding(ref) != nil || f.set.Library(ref) != nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// metrics are what a server counts. The checks have the names and labels of kube-apiserver's own
+// metrics are the metrics of a server. Those of checks have the names and labels of kube-apiserver's own
 // (pkg/admission/plugin/policy/{validating,mutating}/metrics v0.37.2), with celgate in place of apiserver.
 type metrics struct {
 	registry  *prometheus.Registry
@@ -33,12 +33,12 @@ type metrics struct {
 	leader    prometheus.Gauge
 	shadow    *prometheus.CounterVec
 	mutations map[policy.Kind]*prometheus.CounterVec
-	rules     *ruleMetrics // nil: nobody asks for them
+	rules     *ruleMetrics // nil: not requested
 
 	definitions, bindings *prometheus.GaugeVec
 
 	set         func() *policy.Set // in force
-	known, gone map[named]bool     // what may have series, and what was removed last
+	known, gone map[named]bool     // owners of series, and those removed last
 
 	costs              *prometheus.HistogramVec
 	slowest, costliest peak
@@ -72,7 +72,7 @@ func newMetrics(l *loader) *metrics {
 	})
 	m.shadow = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "celgate", Subsystem: "shadow", Name: "disagreements_total",
-		Help: "With --shadow: what policies would have done beyond what the API server did, by policy and effect: change, deny or fail.",
+		Help: "With --shadow: effects that policies would have had beyond the API server's own, by policy and effect: change, deny or fail.",
 	}, []string{"policy", "would"})
 	if l.RuleMetrics {
 		m.rules = newRuleMetrics(m.registry)
@@ -119,7 +119,7 @@ func (m *metrics) addChecks() {
 	}
 }
 
-// addLoads adds the metrics of putting policies in force.
+// addLoads adds the metrics of loading policies.
 func (m *metrics) addLoads() {
 	m.loads = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "celgate", Name: "policy_loads_total",
@@ -127,7 +127,7 @@ func (m *metrics) addLoads() {
 	}, []string{"result"})
 	m.loading = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Namespace: "celgate", Name: "policy_load_duration_seconds",
-		Help:    "Time to put a set of policies in force, with the wait for params that it is the first to name.",
+		Help:    "Time to put a set of policies in force, including the wait for params that are new to it.",
 		Buckets: []float64{0.001, 0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10},
 	})
 	m.compiling = prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -136,19 +136,19 @@ func (m *metrics) addLoads() {
 	})
 	m.loaded = prometheus.NewGauge(prometheus.GaugeOpts{
 		Namespace: "celgate", Name: "policy_load_timestamp_seconds",
-		Help: "When the policies in force were put in force.",
+		Help: "Time at which the policies in force were put in force.",
 	})
 	m.attempted = prometheus.NewGauge(prometheus.GaugeOpts{
 		Namespace: "celgate", Name: "policy_load_attempt_timestamp_seconds",
-		Help: "When policies were last loaded, successfully or not.",
+		Help: "Time at which policies were last loaded, successfully or not.",
 	})
 	m.policies = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: "celgate", Name: "policies",
-		Help: "Policies and bindings, by state: inforce, rejected or withheld, because it is not known whether the author may read the params.",
+		Help: "Policies and bindings, by state: inforce, rejected, or withheld (the author's right to read the params is not known).",
 	}, []string{"state"})
 	m.definitions = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: "celgate", Name: "policy_definitions",
-		Help: "Policies, by kind and state: active, rejected, or unbound, which is in force for nothing.",
+		Help: "Policies, by kind and state: active, rejected, or unbound (without a binding, so without effect).",
 	}, []string{"kind", "state"})
 	m.bindings = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: "celgate", Name: "policy_bindings",
@@ -179,14 +179,14 @@ func failingGauge(l *loader) prometheus.Collector {
 	})
 }
 
-// trouble are metrics of what takes long at the moment, or did of late.
+// trouble are metrics of present and recent slow work.
 type trouble struct {
 	l *loader
 	m *metrics
 }
 
 var (
-	inFlightRequests = prometheus.NewDesc("celgate_webhook_requests_in_flight", "Requests that are being answered.",
+	inFlightRequests = prometheus.NewDesc("celgate_webhook_requests_in_flight", "Requests in progress.",
 		nil, nil)
 	longestRequest = prometheus.NewDesc("celgate_webhook_longest_request_seconds",
 		"Age of the oldest request in flight.", nil, nil)
@@ -200,7 +200,7 @@ var (
 		[]string{"kind", "policy"}, nil)
 )
 
-// Describe is that of prometheus.Collector.
+// Describe implements prometheus.Collector.
 func (t trouble) Describe(all chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{inFlightRequests, longestRequest, inFlightBytes, slowestPolicy,
 		costliestPolicy} {
@@ -208,7 +208,7 @@ func (t trouble) Describe(all chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect is that of prometheus.Collector.
+// Collect implements prometheus.Collector.
 func (t trouble) Collect(all chan<- prometheus.Metric) {
 	n, longest := t.l.running.summarize()
 	all <- prometheus.MustNewConstMetric(inFlightRequests, prometheus.GaugeValue, float64(n))
@@ -224,8 +224,8 @@ func (t trouble) Collect(all chan<- prometheus.Metric) {
 	}
 }
 
-// watch exposes what evaluations take.
-func (m *metrics) watch(evaluations *webhook.Evaluations, memory *celgate.MemoryPool) {
+// watch exposes the use of evaluations.
+func (m *metrics) watch(evaluations *webhook.Evaluations, memory func() int64) {
 	gauge := func(name, help string, value func() int64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "celgate", Name: name, Help: help},
 			func() float64 { return float64(value()) })
@@ -248,11 +248,11 @@ func (m *metrics) watch(evaluations *webhook.Evaluations, memory *celgate.Memory
 		),
 		counter("evaluations_refused_total", "Requests that were refused because too many evaluations went on.",
 			func() int64 { return evaluations.Counts().RefusedTotal }),
-		gauge("evaluation_memory_bytes", "Memory that evaluations share, as much of it as is in use.", memory.Usage),
+		gauge("evaluation_memory_bytes", "Memory that evaluations share, as much of it as is in use.", memory),
 	)
 }
 
-// watches are metrics of what is watched in a cluster.
+// watches are metrics of the watches of a cluster.
 type watches struct{ world *kube.World }
 
 var (
@@ -265,14 +265,14 @@ var (
 		"When the watch of a resource last received something; the API server sends about once a minute, even if nothing changes.", []string{"resource"}, nil)
 )
 
-// Describe is that of prometheus.Collector.
+// Describe implements prometheus.Collector.
 func (w watches) Describe(all chan<- *prometheus.Desc) {
 	all <- watchFailing
 	all <- watchObjects
 	all <- watchHeard
 }
 
-// Collect is that of prometheus.Collector.
+// Collect implements prometheus.Collector.
 func (w watches) Collect(all chan<- prometheus.Metric) {
 	failing := 0
 	for _, each := range w.world.Watches() {
@@ -288,13 +288,13 @@ func (w watches) Collect(all chan<- prometheus.Metric) {
 	all <- prometheus.MustNewConstMetric(watchFailing, prometheus.GaugeValue, float64(failing))
 }
 
-// compare counts how another webhook answers.
+// compare counts the comparisons with another webhook's answers.
 func (m *metrics) compare(b *webhook.Beside) {
 	compared := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "celgate", Subsystem: "shadow", Name: "webhook_comparisons_total",
 		Help: "With --shadow-webhook: reviews that another webhook was asked about too, by phase and how its answer compares.",
 	}, []string{"phase", "result"})
-	for phase := range b.URLs { // so that none and never are told apart
+	for phase := range b.URLs { // so that a phase without reviews shows as 0
 		for _, result := range webhook.Agreements() {
 			compared.WithLabelValues(string(phase), string(result))
 		}
@@ -326,8 +326,8 @@ func (m *metrics) observe(o webhook.Observation) {
 		m.shadow.WithLabelValues(d.Policy, d.Would).Inc()
 	}
 	if o.Decision != nil {
-		m.slowest.add(o.Decision.Timings)
-		m.costliest.add(o.Decision.Timings)
+		m.slowest.add(o.Decision.Timings())
+		m.costliest.add(o.Decision.Timings())
 		m.costs.WithLabelValues(string(o.Phase)).Observe(float64(o.Decision.Cost))
 		var labels []string
 		for _, c := range checks(o.Decision) {
@@ -339,7 +339,7 @@ func (m *metrics) observe(o webhook.Observation) {
 				labels = append(labels, string(c.phase))
 			}
 			m.checks[c.kind].WithLabelValues(labels...).Inc()
-			if took, ok := timeOf(c, o.Decision.Timings); ok {
+			if took, ok := timeOf(c, o.Decision.Timings()); ok {
 				m.times[c.kind].WithLabelValues(labels...).Observe(took.Seconds())
 			}
 		}
@@ -361,12 +361,12 @@ type check struct {
 
 const noError = "no_error"
 
-// isOf reports that a check is of a policy with a binding.
+// isOf reports whether a check is of a policy with a binding.
 func (c *check) isOf(kind policy.Kind, name, binding string) bool {
 	return c.policy == name && c.binding == binding && c.kind == kind
 }
 
-// timeOf sums up the times of all params and passes.
+// timeOf sums the times of all params and passes.
 func timeOf(c check, all []celgate.Timing) (took time.Duration, known bool) {
 	for i := range all {
 		if t := &all[i]; c.isOf(t.Kind, t.Policy, t.Binding) {
@@ -376,14 +376,14 @@ func timeOf(c check, all []celgate.Timing) (took time.Duration, known bool) {
 	return took, known
 }
 
-// checks are the distinct ones of a decision: what was done about violations, and allow for those without any. They are
-// so few that no map of them would be faster.
+// checks returns the distinct checks of a decision: with the enforcement of their violations, or allow without any.
+// They are so few that a map would not be faster.
 func checks(d *celgate.Decision) []check {
-	all := make([]check, 0, len(d.Timings)+len(d.Violations))
+	all := make([]check, 0, len(d.Timings())+len(d.Violations))
 	for i := range d.Violations {
 		v := &d.Violations[i]
 		c := check{kind: v.Kind, policy: v.Policy, binding: v.Binding, phase: phaseOf(v.Kind, v.Phase)}
-		// As on the server, a validation that does not hold is an error, too; its message is the author's.
+		// As on the server, a failed validation is an error, too; its message is the author's.
 		if c.errorType = invalidError; v.IsError {
 			c.errorType = errorType(v.Err)
 		}
@@ -393,7 +393,7 @@ func checks(d *celgate.Decision) []check {
 			}
 		}
 	}
-	denied := len(all) // and from there on those that pass, with the last error that failurePolicy Ignore let pass
+	denied := len(all) // the following ones pass, with the last error that failurePolicy Ignore ignored
 	for i := range d.Outcomes {
 		o := &d.Outcomes[i]
 		known := slices.IndexFunc(all, func(c check) bool { return c.isOf(o.Kind, o.Policy, o.Binding) })
@@ -410,7 +410,7 @@ func checks(d *celgate.Decision) []check {
 	return all
 }
 
-// phaseOf is the phase as a part of a check: only an AdmissionPolicy has more than one.
+// phaseOf returns the phase as the label of a check: only an AdmissionPolicy has more than one.
 func phaseOf(kind policy.Kind, phase policy.Phase) policy.Phase {
 	if kind == policy.Admission {
 		return phase
@@ -424,16 +424,15 @@ const (
 	outOfBudget  = "out_of_budget"
 )
 
-// errorType is the server's word for an error: out of budget are expressions that together cost too much; one that does
-// so alone is as any other error.
+// errorType returns the server's label for an error. Only a budget that several expressions share counts as exceeded;
+// one expression beyond its own limit counts as any other error.
 func errorType(err error) string {
 	if err == nil {
 		return noError
 	}
-	var compile *celgate.CompileError
 	var one *celgate.ExpressionError
 	switch {
-	case errors.As(err, &compile):
+	case errors.Is(err, celgate.ErrCompile):
 		return compileError
 	case errors.Is(err, celgate.ErrBudget) && !errors.As(err, &one):
 		return outOfBudget

@@ -10,13 +10,13 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// A mutationResult is what became of one mutation in one request, with one binding and param.
+// A mutationResult is the result of one mutation in one request, with one binding and param.
 type mutationResult struct {
 	kind                              policy.Kind
 	policy, binding, mutation, result string
 }
 
-// mutationResults are those of a decision, in the order of evaluation; set has the names of mutations.
+// mutationResults returns the results of a decision, in the order of evaluation; set has the names of mutations.
 func mutationResults(d *celgate.Decision, set *policy.Set) []mutationResult {
 	var all []mutationResult
 	for i := range d.Outcomes {
@@ -29,7 +29,7 @@ func mutationResults(d *celgate.Decision, set *policy.Set) []mutationResult {
 		known := p != nil && index < len(p.Mutations)
 		result := ""
 		switch condition := of == "condition"; {
-		case condition && known && !p.Mutations[index].RunsOnce(): // which was asked for each of some values
+		case condition && known && !p.Mutations[index].RunsOnce(): // evaluated for each of several values
 			continue
 		case o.Verdict == celgate.Error:
 			result = "error"
@@ -38,12 +38,12 @@ func mutationResults(d *celgate.Decision, set *policy.Set) []mutationResult {
 		case o.Verdict == celgate.Skip:
 			result = "skipped"
 		case condition:
-			continue // the mutation itself follows
+			continue // the outcome of the mutation itself follows
 		default:
 			switch {
 			case changes(d.Changes, o, index):
 				result = "changed"
-			case changes(d.DryRun, o, index):
+			case changes(d.DryRun(), o, index):
 				result = "would_change"
 			default:
 				result = "evaluated"
@@ -54,7 +54,7 @@ func mutationResults(d *celgate.Decision, set *policy.Set) []mutationResult {
 	return all
 }
 
-// changes reports whether a mutation, which an outcome is about, is one of those that changed something.
+// changes reports whether the mutation of an outcome changed something.
 func changes(all []celgate.Change, o *celgate.Outcome, index int) bool {
 	return slices.ContainsFunc(all, func(c celgate.Change) bool {
 		return c.Policy == o.Policy && c.Binding == o.Binding && c.Param == o.Param && c.Kind == o.Kind &&
@@ -62,8 +62,8 @@ func changes(all []celgate.Change, o *celgate.Outcome, index int) bool {
 	})
 }
 
-// dialectPolicy returns the policy of an outcome, of which mutations may have names and conditions; nil for one of the
-// released kinds, whose mutations have none.
+// dialectPolicy returns the policy of an outcome if its mutations may have names and conditions; nil for the native
+// kinds.
 func dialectPolicy(set *policy.Set, o *celgate.Outcome) *policy.Policy {
 	if o.Kind != policy.Admission {
 		return nil
@@ -71,7 +71,7 @@ func dialectPolicy(set *policy.Set, o *celgate.Outcome) *policy.Policy {
 	return set.Policy(o.Kind.Ref(o.Policy))
 }
 
-// nameOfMutation is the name of a mutation, or its index.
+// nameOfMutation returns the name of a mutation, or its index.
 func nameOfMutation(p *policy.Policy, index int) string {
 	name := ""
 	if p != nil && index < len(p.Mutations) {
@@ -80,17 +80,17 @@ func nameOfMutation(p *policy.Policy, index int) string {
 	return cmp.Or(name, strconv.Itoa(index))
 }
 
-// mutationOf returns the index of the mutation that an outcome is about, and which of its expressions.
+// mutationOf returns the index of the mutation of an outcome, and which of its expressions the outcome is about.
 func mutationOf(o *celgate.Outcome) (index int, of string, ok bool) {
 	if o.Phase != policy.PhaseMutation {
 		return 0, "", false
 	}
-	list, index, of := partOf(o.Field)
+	list, index, of := partOf(o.Field())
 	return index, of, list == "mutations"
 }
 
-// partOf returns the list of a policy that an expression is in, its place there and what it is of the item; "" for a
-// field that is in no list.
+// partOf splits the field of an expression into a list of the policy, an index and a member of that item; list is ""
+// for a field outside of lists.
 func partOf(field string) (list string, index int, member string) {
 	list, rest, _ := strings.Cut(strings.TrimPrefix(field, "spec."), "[")
 	number, member, _ := strings.Cut(rest, "].")

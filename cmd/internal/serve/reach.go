@@ -13,13 +13,13 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// An operationOn is something that a request may do with a resource, in whatever version, or a subresource.
+// An operationOn is an operation on a resource, in any version, or on a subresource.
 type operationOn struct {
 	storage, subresource, operation string
 	namespaced                      bool
 }
 
-// A reach is what a policy or binding is asked about, as far as rules tell.
+// A reach is the set of operations that the rules of a policy or binding cover.
 type reach struct {
 	targets map[operationOn]bool
 	kinds   []apischema.GroupVersionKind // each once, in the order of their names
@@ -27,8 +27,8 @@ type reach struct {
 
 var operations = []string{"CREATE", "UPDATE", "DELETE", "CONNECT"}
 
-// reachOf returns what the rules match among the resources that are served, without what the exclude rules take away;
-// of a binding without rules what those match that it does not exclude.
+// reachOf returns the served resources that the rules match, without the excluded ones. A binding without rules matches
+// everything that it does not exclude.
 func reachOf(types *schema.Registry, m *policy.MatchResources) reach {
 	all := reach{targets: map[operationOn]bool{}}
 	if m == nil {
@@ -53,7 +53,7 @@ func reachOf(types *schema.Registry, m *policy.MatchResources) reach {
 			}
 		}
 	}
-	if m.MatchPolicy != policy.Exact { // what is excluded in one version is in all
+	if m.MatchPolicy != policy.Exact { // a resource excluded in one version is excluded in all
 		each(func(r *schema.Resource, subresource string, _ apischema.GroupVersionKind) {
 			for _, op := range operationsOf(exclude, r, subresource) {
 				excluded[operationOn{r.Storage, subresource, op, r.Namespaced}] = true
@@ -79,7 +79,7 @@ func reachOf(types *schema.Registry, m *policy.MatchResources) reach {
 	return all
 }
 
-// operationsOf returns what may be done to a resource for rules to cover it.
+// operationsOf returns the operations on a resource that rules cover.
 func operationsOf(rules []policy.Rule, r *schema.Resource, subresource string) (all []string) {
 	for _, op := range operations {
 		if slices.ContainsFunc(rules, func(x policy.Rule) bool {
@@ -91,7 +91,7 @@ func operationsOf(rules []policy.Rule, r *schema.Resource, subresource string) (
 	return all
 }
 
-// meets reports that there is something in both, of objects in namespaces if only they count.
+// meets reports whether two reaches have an operation in common; inNamespaces: only on namespaced objects.
 func (r reach) meets(other reach, inNamespaces bool) bool {
 	for t := range r.targets {
 		if other.targets[t] && (t.namespaced || !inNamespaces) {
@@ -101,7 +101,7 @@ func (r reach) meets(other reach, inNamespaces bool) bool {
 	return false
 }
 
-// reachFor is reachOf, once for each.
+// reachFor memoises reachOf.
 func (w *writing) reachFor(m *policy.MatchResources) reach {
 	known, ok := w.reaches[m]
 	if !ok {
@@ -114,11 +114,11 @@ func (w *writing) reachFor(m *policy.MatchResources) reach {
 	return known
 }
 
-// A why is a reason for which something cannot act, and what there is to say about it; zero: none is known.
+// A why is a reason why a policy or binding cannot act; zero: unknown.
 type why struct{ reason, message string }
 
-// obstacle says why no request can be answered by a policy or binding: nothing binds it, or there is nothing that it
-// could be asked about, or nothing that it would do.
+// obstacle says why a policy or binding cannot affect any request: it is not bound, no resource matches, or its actions
+// do nothing.
 func (w *writing) obstacle(s kube.Source) why {
 	var policies []*policy.Policy
 	var bindings []*policy.Binding
@@ -130,13 +130,13 @@ func (w *writing) obstacle(s kube.Source) why {
 			}
 		}
 		if len(bindings) == 0 {
-			return why{"Unbound", "no binding puts it in force"}
+			return why{"Unbound", "it does not have a binding"}
 		}
 	} else {
 		for _, ref := range s.Binding.PolicyRefs() {
 			p := w.set.Policy(ref)
 			if p == nil {
-				return why{"NoPolicy", fmt.Sprintf("there is no %s in force", ref)}
+				return why{"NoPolicy", fmt.Sprintf("%s is not in force", ref)}
 			}
 			policies = append(policies, p)
 		}
@@ -159,43 +159,45 @@ func (w *writing) obstacle(s kube.Source) why {
 
 // obstacleTo says why a policy does nothing by one of its bindings.
 func (w *writing) obstacleTo(p *policy.Policy, b *policy.Binding) why {
-	if exempt(p) {
-		return why{"Exempt", "no policy is asked about the resources of its resourceRules"}
+	if p = p.With(b); exempt(p) {
+		return why{"Exempt", "policies are not evaluated for the resources of its resourceRules"}
 	}
 	if kind := p.ParamKind; kind != nil &&
 		w.types.ResourceFor(apischema.FromAPIVersionAndKind(kind.APIVersion, kind.Kind)) == nil {
 		return why{"NoParamKind", fmt.Sprintf(
-			"the cluster has no kind %s of %s: requests that the policy matches fail as its failurePolicy says",
+			"the cluster does not serve the kind %s of %s: every request that the policy matches is an error",
 			kind.Kind, kind.APIVersion)}
 	}
 	of := w.reachFor(p.MatchConstraints)
 	if len(of.targets) == 0 {
-		return why{"NoResource", fmt.Sprintf("the cluster serves nothing that the rules of %s match", p.Ref())}
+		return why{"NoResource",
+			fmt.Sprintf("the cluster does not serve any resource that matches the rules of %s", p.Ref())}
 	}
 	if !of.meets(w.reachFor(b.MatchResources), b.Namespace != "") {
-		return why{"NoOverlap", fmt.Sprintf("the rules of %s match nothing that those of %s match", b.Ref(), p.Ref())}
+		return why{"NoOverlap",
+			fmt.Sprintf("the rules of %s and those of %s do not match a common resource", b.Ref(), p.Ref())}
 	}
 	reaches := func(x policy.Validation) bool { return b.Reaches(&x) }
 	if !p.Mutates() && len(p.AuditAnnotations) == 0 && !slices.ContainsFunc(p.Validations, reaches) {
-		return why{"NoValidation", fmt.Sprintf("the level of %s leaves out all validations of %s", b.Ref(), p.Ref())}
+		return why{"NoValidation", fmt.Sprintf("the level of %s excludes all validations of %s", b.Ref(), p.Ref())}
 	}
 	return why{}
 }
 
-// reachCondition says whether a request can be answered by what is compiled and enabled.
+// reachCondition is the condition that a compiled and enabled policy or binding can affect a request.
 func (w *writing) reachCondition(s kube.Source) kube.Condition {
 	if none := w.obstacle(s); none != (why{}) {
 		return kube.Condition{Type: "Reachable", Reason: none.reason, Message: none.message}
 	}
 	c := kube.Condition{Type: "Reachable", True: true, Reason: "Reachable",
-		Message: "a binding puts it in force, and the cluster serves what it is for"}
+		Message: "it has a binding, and the cluster serves resources that match its rules"}
 	if s.Binding != nil {
-		c.Message = "the cluster serves what it and its policies are for"
+		c.Message = "the cluster serves resources that match its rules and its policies"
 	}
 	return c
 }
 
-// kindsOf returns the kinds of a policy, with the generations of their definitions.
+// kindsOf returns the kinds that a policy matches, with the generations of their definitions.
 func (w *writing) kindsOf(p *policy.Policy) []kube.MatchedKind {
 	var all []kube.MatchedKind
 	for _, kind := range w.reachFor(p.MatchConstraints).kinds {
@@ -204,7 +206,7 @@ func (w *writing) kindsOf(p *policy.Policy) []kube.MatchedKind {
 	return all
 }
 
-// kindOf returns a kind as the types in force have it.
+// kindOf returns a kind as the present types define it.
 func (w *writing) kindOf(kind apischema.GroupVersionKind) kube.MatchedKind {
 	is := kube.MatchedKind{Kind: kind.Kind}
 	is.APIVersion, _ = kind.ToAPIVersionAndKind()

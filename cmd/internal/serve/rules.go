@@ -12,8 +12,8 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// ruleMetrics count single expressions: some series for each validation, mutation, match condition and variable in
-// force, so they are asked for (--rule-metrics).
+// ruleMetrics count single expressions. They add several series for each validation, mutation, match condition and
+// variable in force, so they are optional (--rule-metrics).
 type ruleMetrics struct {
 	validations, conditions, variables *prometheus.CounterVec
 	costs, mutationCosts, budgets      *prometheus.HistogramVec
@@ -30,22 +30,22 @@ func newRuleMetrics(registry *prometheus.Registry) *ruleMetrics {
 	units := []float64{10, 100, 1_000, 10_000, 100_000, 300_000, 1_000_000, 10_000_000}
 	r := &ruleMetrics{
 		validations: counter("validations_total",
-			"Validations in requests, by kind of policy, policy, binding, validation (its name, or its index) and result: admit, deny, error, skip (by a match condition, a guard or a level, or no value at the path of a scope).",
+			"Validations in requests, by kind of policy, policy, binding, validation (its name, or its index) and result: admit, deny, error, skip (by a match condition, a guard or a level, or for want of a value at the path of a scope).",
 			"kind", "policy", "policy_binding", "validation", "result"),
 		conditions: counter("match_conditions_total",
-			"Match conditions in requests, by kind of policy, policy, phase, condition and result: true, false or error. Of those that together spend the whole budget there is one, *.",
+			"Match conditions in requests, by kind of policy, policy, phase, condition and result: true, false or error. Conditions that together exceed the budget count as one, *.",
 			"kind", "policy", "phase", "condition", "result"),
 		variables: counter("variables_total",
-			"Evaluations of variables, by kind of policy, policy, variable and result: value or error. Each is evaluated when an expression first asks for it.",
+			"Evaluations of variables, by kind of policy, policy, variable and result: value or error. A variable is evaluated when an expression first reads it.",
 			"kind", "policy", "variable", "result"),
 		costs: histogram("validation_cost_units",
-			"CEL cost units of a validation in one request with one binding and param, with the variables that it was the first to ask for; one expression may have 1,000,000.",
+			"CEL cost units of a validation in one request with one binding and param, with the variables that it was the first to read; the limit of an expression is 1,000,000.",
 			units, "kind", "policy", "validation"),
 		mutationCosts: histogram("mutation_cost_units",
-			"CEL cost units of a mutation in one request with one binding and param; one expression may have 1,000,000.",
+			"CEL cost units of a mutation in one request with one binding and param; the limit of an expression is 1,000,000.",
 			units, "kind", "policy", "mutation"),
 		budgets: histogram("budget_used_ratio",
-			"What one request with one binding and param spends of a budget: match_conditions (2,500,000 CEL cost units), validations with their messages, audit_annotations, or each mutation (10,000,000). Above 1 it has run out.",
+			"Share of a budget used by one request with one binding and param: match_conditions (2,500,000 CEL cost units), validations with their messages, audit_annotations, or each mutation (10,000,000). Above 1 the budget was exceeded.",
 			[]float64{0.0001, 0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 0.8, 1}, "kind", "policy", "budget"),
 	}
 	for _, each := range r.all() {
@@ -54,7 +54,7 @@ func newRuleMetrics(registry *prometheus.Registry) *ruleMetrics {
 	return r
 }
 
-// all are the metrics, of which each has the labels kind and policy.
+// all returns the metrics; all of them have the labels kind and policy.
 func (r *ruleMetrics) all() []series {
 	return []series{r.validations, r.conditions, r.variables, r.costs, r.mutationCosts, r.budgets}
 }
@@ -64,9 +64,9 @@ func (r *ruleMetrics) observe(d *celgate.Decision, set *policy.Set) {
 	for i := range d.Outcomes {
 		o := &d.Outcomes[i]
 		kind := string(o.Kind)
-		switch list, index, member := partOf(o.Field); list {
+		switch list, index, member := partOf(o.Field()); list {
 		case "validations":
-			name := cmp.Or(o.Validation, strconv.Itoa(index))
+			name := cmp.Or(o.Validation(), strconv.Itoa(index))
 			r.validations.WithLabelValues(kind, o.Policy, o.Binding, name, strings.ToLower(string(o.Verdict))).Inc()
 			if o.Verdict != celgate.Skip {
 				r.costs.WithLabelValues(kind, o.Policy, name).Observe(float64(o.Cost))
@@ -84,7 +84,7 @@ func (r *ruleMetrics) observe(d *celgate.Decision, set *policy.Set) {
 			r.condition(o, name)
 		}
 	}
-	for _, s := range d.Spendings {
+	for _, s := range d.Spendings() {
 		if s.Budget == celgate.OfMatchConditions && s.Units > s.Of {
 			o := &celgate.Outcome{Kind: s.Kind, Phase: s.Phase, Policy: s.Policy, Verdict: celgate.Error}
 			r.condition(o, "*")
@@ -92,7 +92,7 @@ func (r *ruleMetrics) observe(d *celgate.Decision, set *policy.Set) {
 		r.budgets.WithLabelValues(string(s.Kind), s.Policy, budgetNames[s.Budget]).
 			Observe(float64(s.Units) / float64(s.Of))
 	}
-	for _, v := range d.Resolutions {
+	for _, v := range d.Resolutions() {
 		resolved := r.variables.MustCurryWith(prometheus.Labels{
 			"kind": string(v.Kind), "policy": v.Policy, "variable": v.Variable})
 		if v.Times > v.Failed {
@@ -121,14 +121,14 @@ func (r *ruleMetrics) condition(o *celgate.Outcome, name string) {
 	r.conditions.WithLabelValues(string(o.Kind), o.Policy, string(o.Phase), name, result).Inc()
 }
 
-// series are those of a metric.
+// series are the series of one metric.
 type series interface {
 	prometheus.Collector
 	DeletePartialMatch(prometheus.Labels) int
 }
 
-// keep removes the series of policies and bindings that are not in a set. What is gone is removed again the next time:
-// a request that had begun may have been counted since.
+// keep removes the series of policies and bindings that are not in a set. The last removed ones are removed again the
+// next time, because a request in progress may have added them again.
 func (m *metrics) keep(set *policy.Set) {
 	now := map[named]bool{}
 	for _, p := range set.Policies {
@@ -156,13 +156,13 @@ func (m *metrics) keep(set *policy.Set) {
 	m.known, m.gone = now, gone
 }
 
-// A named policy, or with a binding what it does by that one, may have series.
+// A named is an owner of series: a policy, or a policy with a binding.
 type named struct {
 	kind            policy.Kind
 	policy, binding string
 }
 
-// remove removes the series of what is not in force any more.
+// remove removes the series of a policy or binding that is no longer in force.
 func (m *metrics) remove(n named) {
 	labels := prometheus.Labels{"policy": n.policy}
 	if n.binding != "" {
@@ -183,7 +183,7 @@ func (m *metrics) remove(n named) {
 	}
 }
 
-// count says how many policies and bindings there are of each kind, and what they do.
+// count sets the numbers of policies and bindings, by kind, state and action.
 func (m *metrics) count(set, force *policy.Set, rejected map[policy.Ref]celgate.Rejection) {
 	m.definitions.Reset()
 	m.bindings.Reset()

@@ -57,7 +57,7 @@ func TestRuleMetrics(t *testing.T) {
 	m.count(set, set, nil)
 	outcome := func(field string, verdict celgate.Verdict, name string, cost int64) celgate.Outcome {
 		return celgate.Outcome{Kind: policy.Validating, Phase: policy.PhaseValidation, Policy: "p", Binding: "b",
-			Field: field, Verdict: verdict, Validation: name, Cost: cost}
+			Expr: &policy.Expr{Field: field}, Verdict: verdict, Rule: &policy.Validation{Name: name}, Cost: cost}
 	}
 	m.observe(webhook.Observation{Decision: &celgate.Decision{Outcomes: []celgate.Outcome{
 		outcome("spec.matchConditions[0].expression", celgate.Admit, "", 1),

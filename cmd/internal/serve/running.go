@@ -10,13 +10,13 @@ import (
 	"github.com/celgate/celgate"
 )
 
-// running are the requests that are being answered.
+// running are the requests in progress.
 type running struct {
 	mu    sync.Mutex
 	since map[*http.Request]time.Time
 }
 
-// count keeps a request in mind as long as it is being answered.
+// count tracks a request until it is answered.
 func (r *running) count(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		r.mu.Lock()
@@ -36,15 +36,15 @@ func (r *running) forget(request *http.Request) {
 	delete(r.since, request)
 }
 
-// A trackedResponse is that of a request which is kept in mind until its connection is taken from its handler: then it
-// is being answered, and what the handler goes on with is an abandoned evaluation.
+// A trackedResponse belongs to a tracked request until the connection is taken over from the handler. From then on the
+// request counts as answered, and the rest of the handler's work is an abandoned evaluation.
 type trackedResponse struct {
 	http.ResponseWriter
 	by      *running
 	request *http.Request
 }
 
-// Hijack is that of http.Hijacker.
+// Hijack implements http.Hijacker.
 func (c *trackedResponse) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	c.by.forget(c.request)
 	return http.NewResponseController(c.ResponseWriter).Hijack()
@@ -53,7 +53,7 @@ func (c *trackedResponse) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // Unwrap is for http.ResponseController.
 func (c *trackedResponse) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// summarize returns how many there are, and how long the longest has taken until now.
+// summarize returns the number of requests and the age of the oldest.
 func (r *running) summarize() (n int, longest time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,15 +63,15 @@ func (r *running) summarize() (n int, longest time.Duration) {
 	return len(r.since), longest
 }
 
-// peakTime is how long the most of something is remembered, and up to as long again.
+// peakTime is the least time for which a peak is remembered; the most is twice as long.
 const peakTime = 5 * time.Minute
 
-// A peak remembers the invocation that had most of something of late.
+// A peak remembers the recent invocation with the highest value of something.
 type peak struct {
 	of func(*celgate.Timing) int64
 
 	mu       sync.Mutex
-	from     time.Time // of the present time
+	from     time.Time // start of the present period
 	now, was celgate.Timing
 }
 
@@ -95,7 +95,7 @@ func (p *peak) turn() {
 	}
 }
 
-// get returns the invocation; the zero value: none.
+// get returns the invocation; zero: none.
 func (p *peak) get() celgate.Timing {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,10 +13,12 @@ import (
 	"github.com/celgate/celgate/cmd/internal/kube"
 )
 
-// secretPoll is how long a replica may keep a certificate that the leader has replaced. The old one is good for weeks.
+// secretPoll is the longest time for which a replica keeps a certificate that the leader has replaced. The old one is
+// valid for weeks.
 const secretPoll = 10 * time.Second
 
-// A secret is a certificate that the replicas share in a Secret and the leader renews. Nil is a certificate of files.
+// A secret is the certificate that the replicas share in a Secret and the leader renews. Nil means a certificate in
+// files.
 type secret struct {
 	store    *kube.Secret
 	rotation rotation
@@ -33,7 +35,7 @@ type held struct {
 	certificate *tls.Certificate
 }
 
-// start reads the Secret, or makes it if this replica is the first to, and reads it again until the context ends.
+// start reads the Secret, or makes it if it does not exist yet, and rereads it until the context ends.
 func (s *secret) start(ctx context.Context) error {
 	if err := s.read(ctx); err != nil {
 		return err
@@ -42,7 +44,7 @@ func (s *secret) start(ctx context.Context) error {
 		for ctx.Err() == nil {
 			sleep(ctx, min(secretPoll, s.pace()))
 			if err := s.read(ctx); err != nil && ctx.Err() == nil {
-				s.log.Error("certificate not read", "error", err.Error())
+				s.log.Error("cannot read the certificate", "error", err.Error())
 			}
 		}
 	}()
@@ -76,13 +78,13 @@ func (s *secret) read(ctx context.Context) error {
 	return nil
 }
 
-// renew does what is due about the certificate and its authority, and reports whether that was anything. Only the
-// leader calls it; other replicas read what it wrote. Unknown says why not everybody has what this replica holds; it is
-// empty if all have.
+// renew makes the next step of the rotation if it is due, and reports whether it did. Only the leader calls it; the
+// other replicas read the result. unknown is the reason why not every replica has the present content; empty if all
+// have it.
 func (s *secret) renew(ctx context.Context, unknown string) (bool, error) {
 	now, current := time.Now(), s.current.Load()
 	if s.rotation.waits(now, current.members) && unknown != "" {
-		s.log.Error("the next authority is not used", "reason", unknown)
+		s.log.Error("cannot use the next authority yet", "reason", unknown)
 	}
 	next, due, err := s.rotation.advance(now, current.members, unknown == "")
 	if !due || err != nil {
@@ -94,10 +96,10 @@ func (s *secret) renew(ctx context.Context, unknown string) (bool, error) {
 	return true, s.read(ctx)
 }
 
-// bundle is whom to trust.
+// bundle returns the authorities to trust.
 func (s *secret) bundle() []byte { return s.current.Load().members[caCertificate] }
 
-// mark tells states of the certificate and of whom to trust apart.
+// mark identifies a state of the certificate and the authorities.
 func (s *secret) mark() string {
 	if s == nil {
 		return ""
@@ -108,7 +110,7 @@ func (s *secret) mark() string {
 	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
-// pace is how long nobody need look at the certificate.
+// pace is the time until the next look at the certificate.
 func (s *secret) pace() time.Duration {
 	if s == nil {
 		return time.Hour

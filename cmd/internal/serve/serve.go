@@ -1,5 +1,5 @@
 // Package serve runs the webhook as a program: it keeps an engine current with a directory of policies, a cluster, or
-// both (loader.go), serves requests, health and readiness (this file), and writes what it owns in the cluster
+// both (loader.go), serves requests, health and readiness (this file), and writes celgate's own objects in the cluster
 // (lead.go).
 package serve
 
@@ -25,40 +25,40 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// Options say what to serve.
+// Options configure a server.
 type Options struct {
 	PolicyDir   string       // a directory of policies; empty: those of the cluster alone
 	StaticDir   string       // in place of PolicyDir: a directory of static policies, as an API server reads them
-	Cluster     *kube.Client // nil: the world is the objects beside the policies
-	AllowEmpty  bool         // the directory may hold nothing, or less than before in a way that looks like a mistake
+	Cluster     *kube.Client // nil: the state is the objects beside the policies
+	AllowEmpty  bool         // the directory may be empty, or lose policies in a way that looks like a mistake
 	KubeVersion string       // empty: the cluster's, or the newest
 
 	Listen    string // address of the webhook
 	Cert, Key string // files; empty: celgate keeps a certificate of its own in the Secret "celgate" of Target.Namespace
-	CA        string // file with who signed Cert; empty: the API server trusts it anyway
-	// Of the certificate that celgate keeps itself, and of the authority that signs it; 0: AuthorityLife and
-	// CertificateLife.
+	CA        string // file with the authority that signed Cert; empty: the API server trusts it anyway
+	// Lifetimes of the certificate that celgate keeps itself, and of its authority; 0: CertificateLife and
+	// AuthorityLife.
 	CertificateLife, AuthorityLife time.Duration
 
-	Ops     string // address of metrics, health and readiness, without TLS; empty: none
+	Ops     string // address of metrics, health and readiness, without TLS; empty: not served
 	Profile bool   // also pprof there
 
-	// RuleMetrics counts single validations, match conditions and variables, and costs, too.
+	// RuleMetrics adds metrics of single validations, mutations, match conditions and variables, with costs.
 	RuleMetrics bool
 
-	// Callers are who may ask for reviews.
+	// Callers restricts the clients that may send reviews.
 	Callers Callers
 
-	// Manage makes celgate write the webhook configurations, for which the API server finds it at Target.
+	// Manage makes celgate write the webhook configurations, which direct the API server to Target.
 	Manage   bool
 	Target   webhook.Target
 	Identity string // of this replica
 
-	// Elect calls lead while this replica is the one that writes; nil: it is the only one.
+	// Elect calls lead while this replica is the leader; nil: it is the only replica.
 	Elect func(ctx context.Context, r Replica, lead func(context.Context)) error
 
-	// Sizes are how large policies may be that are written, and RequestCost what the policies of one call of the
-	// webhook may cost together, in CEL cost units; 0: any number.
+	// Sizes limit newly written policies, and RequestCost is the most that the policies of one call of the webhook may
+	// cost together, in CEL cost units; 0: unlimited.
 	Sizes       policy.Limits
 	RequestCost int64
 
@@ -68,16 +68,17 @@ type Options struct {
 	// Shadow makes celgate evaluate and never act; see webhook.Handler.
 	Shadow bool
 
-	// Beside is another webhook that is asked too; nil: none. Without Manage.
+	// Beside is another webhook whose answers are compared; nil: none. Only without Manage.
 	Beside *webhook.Beside
 
-	// DrainDelay is how long requests are taken after readiness is gone, until the Service sends no more.
+	// DrainDelay is the time between the end of readiness and the end of service, in which the Service stops sending
+	// requests.
 	DrainDelay time.Duration
 
 	Log *slog.Logger // not nil
 }
 
-// A Replica is one of several, of which one is to write.
+// A Replica is one of several candidates for the leader.
 type Replica struct {
 	Cluster   *kube.Client
 	Namespace string // of celgate
@@ -88,34 +89,38 @@ type Replica struct {
 const (
 	headerTimeout = 5 * time.Second
 	bodyTimeout   = 30 * time.Second // the longest that the API server waits for a webhook
-	drainTimeout  = 35 * time.Second // requests that have begun are answered: bodyTimeout and some
+	drainTimeout  = 35 * time.Second // started requests are answered: a little more than bodyTimeout
 
-	// idleTimeout is longer than the 90 s after which the API server itself closes a connection. Otherwise it could
-	// send a request over one at the moment at which this side closes it, and that request would be lost.
+	// idleTimeout is longer than the 90 s after which the API server itself closes a connection. Otherwise the API
+	// server could send a request over a connection just as this side closes it, and the request would be lost.
 	idleTimeout = 2 * time.Minute
 
-	maxConnections = 512 // of callers: some tens of kB each
-	maxReaders     = 64  // of metrics and health
+	maxConnections = 512 // of API servers and other clients: some tens of kB each
+	maxReaders     = 64  // connections for metrics and health
 	maxHeader      = 8 << 10
-	maxInFlight    = 8 << 20 // of bodies; what is made of them takes up to twenty times as much
+	maxInFlight    = 8 << 20 // of bodies; evaluating one takes up to twenty times its size
 
-	// maxEvaluated is the memory of values that expressions make, beyond the little that each evaluation may have.
+	// maxEvaluated is the memory for the results of expressions, beyond the small share that each evaluation has.
 	maxEvaluated = 64 << 20
 )
 
-// Run serves until the context ends, and then answers what has begun. The error says why it could not start or go on.
+// Run serves until the context ends, and then finishes the requests in progress. The error says why it could not start
+// or continue.
 func Run(ctx context.Context, o Options) error {
 	return newLoader(o).serve(ctx)
 }
 
 func newLoader(o Options) *loader {
-	return &loader{Options: o, evaluations: webhook.NewEvaluations(), memory: celgate.NewMemoryPool(maxEvaluated)}
+	limits := celgate.ServedLimits()
+	limits.Cost = o.RequestCost
+	limits.Share(maxEvaluated)
+	return &loader{Options: o, evaluations: webhook.NewEvaluations(), limits: limits}
 }
 
 func (l *loader) serve(ctx context.Context) error {
 	o := l.Options
 	l.metrics = newMetrics(l)
-	background, stop := context.WithCancel(context.WithoutCancel(ctx)) // drained requests need it
+	background, stop := context.WithCancel(context.WithoutCancel(ctx)) // requests need it while draining
 	defer stop()
 	collectLater(background)
 	certificate, err := l.certificates(background)
@@ -126,7 +131,7 @@ func (l *loader) serve(ctx context.Context) error {
 		return err
 	}
 	l.inFlight = webhook.NewInFlight(maxInFlight)
-	l.metrics.watch(l.evaluations, l.memory)
+	l.metrics.watch(l.evaluations, l.limits.SharedUsage)
 	if o.Beside != nil {
 		l.metrics.compare(o.Beside)
 	}
@@ -180,18 +185,18 @@ func (l *loader) serve(ctx context.Context) error {
 	return nil
 }
 
-// reviews answers AdmissionReviews of the callers that are let in.
+// reviews answers AdmissionReviews of allowed clients.
 func (l *loader) reviews(callers *gatekeeper) *http.ServeMux {
 	mux := http.NewServeMux()
 	answer := func(prefix string, e *engines) {
-		handler := &webhook.Handler{Engine: e.Engine, Shadow: l.Shadow, Log: l.Log, InFlight: l.inFlight,
+		handler := &webhook.Handler{Engine: e.Load, Shadow: l.Shadow, Log: l.Log, InFlight: l.inFlight,
 			Evaluations: l.evaluations, Observe: l.observe,
 			Again: &webhook.Again{}, Beside: l.Beside, Seal: l.seal.Load, Named: l.findPolicies,
 			Bindings:          func() []*policy.Binding { return l.currentSet().Bindings },
 			AllowSecretParams: l.AllowSecretParams}
 		mux.Handle(prefix+"/", l.running.count(callers.guard(http.StripPrefix(prefix, handler))))
 	}
-	if l.Manage { // as the configurations say: policies by failurePolicy
+	if l.Manage { // as the configurations direct: policies by failurePolicy
 		answer("/fail", &l.fail)
 		answer("/ignore", &l.ignore)
 	} else {
@@ -200,10 +205,12 @@ func (l *loader) reviews(callers *gatekeeper) *http.ServeMux {
 	return mux
 }
 
-// observe counts an answer and remembers what policies fight over.
+// observe counts an answer and records fights.
 func (l *loader) observe(o webhook.Observation) {
 	l.metrics.observe(o)
-	l.fights.note(o.Decision, l.currentSet())
+	if o.Decision != nil {
+		l.fights.note(o.Decision.Fights(), l.currentSet())
+	}
 }
 
 // tellHealth answers probes.
@@ -221,7 +228,7 @@ func (l *loader) tellHealth(mux *http.ServeMux, draining *atomic.Bool) {
 	})
 }
 
-// serveOps serves probes, metrics and profiles to those who run the server, until the server that it returns is closed.
+// serveOps serves probes, metrics and profiles to operators. The caller closes the server.
 func (l *loader) serveOps(draining *atomic.Bool, ended chan<- error) (*http.Server, error) {
 	ops := http.NewServeMux()
 	l.tellHealth(ops, draining)
@@ -242,7 +249,7 @@ func (l *loader) serveOps(draining *atomic.Bool, ended chan<- error) (*http.Serv
 	return server, nil
 }
 
-// writeHealth answers whether something is as it should be.
+// writeHealth answers a probe.
 func writeHealth(w http.ResponseWriter, err error) {
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
@@ -251,9 +258,9 @@ func writeHealth(w http.ResponseWriter, err error) {
 	fmt.Fprintln(w, "ok")
 }
 
-// closeConnections gives connections back with their next answer while the server drains. Otherwise the API server,
-// which sends over HTTP/1.1, could send a request over a connection at the moment at which the end closes it, and that
-// request would be lost. Who asks for something else than a review, as probes do, never keeps a connection.
+// closeConnections closes connections with their next answer while the server drains. Otherwise the API server, which
+// uses HTTP/1.1, could send a request over a connection just as the server closes it, and the request would be lost.
+// Other clients, such as probes, never keep a connection.
 func closeConnections(next http.Handler, draining *atomic.Bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if draining.Load() || r.Method != http.MethodPost {
@@ -264,9 +271,8 @@ func closeConnections(next http.Handler, draining *atomic.Bool) http.Handler {
 }
 
 func (o Options) server(handler http.Handler) *http.Server {
-	// The API server asks webhooks over HTTP/1.1 (NextProtos in pkg/util/webhook/client.go of k8s.io/apiserver
-	// v0.37.2), and others can. What HTTP/2 lets a connection cost (streams that are reset, settings, pings) is gone
-	// with it.
+	// The API server calls webhooks over HTTP/1.1 (NextProtos in pkg/util/webhook/client.go of k8s.io/apiserver
+	// v0.37.2), and other clients can. Without HTTP/2 a connection cannot cost resets of streams, settings and pings.
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	return &http.Server{
@@ -277,11 +283,12 @@ func (o Options) server(handler http.Handler) *http.Server {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
 		Protocols:         protocols,
-		ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug), // handshakes that fail
+		ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug), // failed handshakes
 	}
 }
 
-// certificates returns what a handshake gets its certificate from, and sets where the configurations get theirs from.
+// certificates returns the source of certificates for handshakes, and sets the source of the authorities for the
+// configurations.
 func (l *loader) certificates(ctx context.Context) (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
 	if l.Cert == "" {
 		host := l.Target.Service + "." + l.Target.Namespace + ".svc"

@@ -126,7 +126,7 @@ func TestRun(t *testing.T) {
 
 	time.Sleep(10 * time.Millisecond) // another time of the file
 	write(t, filepath.Join(dir, "p.yaml"), strings.ReplaceAll(policies, "object.metadata.name", "object.metadata."))
-	log.await(t, `policies not replaced.*p.yaml:8:.*Syntax error`)
+	log.await(t, `cannot use the policies, the last set stays in force.*p.yaml:8:.*Syntax error`)
 	if got := ask(trusted, "first"); !strings.Contains(got, "denied request: first") {
 		t.Error("the last good policies are gone: " + got)
 	}
@@ -139,7 +139,7 @@ func TestRun(t *testing.T) {
 	if err := os.Rename(dir, dir+"-away"); err != nil {
 		t.Fatal(err)
 	}
-	log.await(t, `directory not replaced.*no such file`)
+	log.await(t, `cannot use the directory of policies, the last set stays in force.*no such file`)
 	if got := ask(trusted, "second"); !strings.Contains(got, "denied request: second") {
 		t.Error("the last good policies are gone with their directory: " + got)
 	}
@@ -183,7 +183,7 @@ func TestStartErrors(t *testing.T) {
 	certs := t.TempDir()
 	pair(t, certs, time.Now())
 	for _, test := range []struct{ name, text, want string }{
-		{"empty", "", "no .* file in this directory"},
+		{"empty", "", "the directory does not contain a .* file"},
 		{"twice", policies + "---" + policies, "ValidatingAdmissionPolicy p is given twice"},
 		{"undecodable", strings.Replace(policies, "validations:", "validation:", 1), `unknown field "spec.validation"`},
 		{"invalid", strings.Replace(policies, "[Deny]", "[]", 1), "p.yaml:13:23: .*validationActions: Required value"},

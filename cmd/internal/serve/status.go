@@ -14,6 +14,7 @@ import (
 	"github.com/celgate/celgate"
 	analysis "github.com/celgate/celgate/cmd/internal/check"
 	"github.com/celgate/celgate/cmd/internal/kube"
+	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/internal/shape"
@@ -22,27 +23,27 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// status says what has become of a policy or binding.
+// status returns the conditions of a policy or binding.
 func (l *loader) status(w *writing, s kube.Source) kube.Status {
 	compiled := kube.Condition{Type: "Compiled", True: true, Reason: "Compiled"}
 	switch {
 	case s.Err != nil:
 		compiled = kube.Condition{Type: "Compiled", Reason: "Invalid", Message: s.Err.Error()}
 	default:
-		if r, bad := w.rejected[refOf(s)]; bad && w.partialReason(s) == "" {
+		if r, bad := w.rejected[s.Ref()]; bad && w.partialReason(s) == "" {
 			compiled = kube.Condition{Type: "Compiled", Reason: "Invalid", Message: r.Status.Message}
 		}
-		if r, fails := w.failing[refOf(s)]; fails {
+		if r, fails := w.failing[s.Ref()]; fails {
 			compiled = kube.Condition{Type: "Compiled", Reason: "Imports", Message: r.Status.Message}
 		}
 	}
 	ready := w.readyCondition(s, compiled.True, l.paramsObstacle(w, s))
 	is := kube.Status{Conditions: []kube.Condition{compiled, ready}}
-	if s.Withheld != nil && compiled.True { // nobody has compiled it
+	if s.Withheld != nil && compiled.True { // it was not compiled
 		is.Conditions = is.Conditions[1:]
 		return is
 	}
-	if s.Library != nil { // nothing binds it, and no request is for it
+	if s.Library != nil { // a library is not bound and has no requests
 		return is
 	}
 	if !compiled.True || s.Disabled || s.Native || w.isHandedOver(s) || w.partialReason(s) != "" {
@@ -63,7 +64,7 @@ func (l *loader) status(w *writing, s kube.Source) kube.Status {
 	is.Order = turn.place
 	if s.Policy.Kind == policy.Admission {
 		is.Reads, is.Writes, is.Why = turn.Reads, turn.Writes, turn.Why
-		is.MatchedKinds, is.EstimatedCost = w.kindsOf(s.Policy), checked.costs
+		is.MatchedKinds, is.EstimatedCost = w.kindsOf(w.set.Complete(s.Policy)), checked.costs
 		if p := s.Policy.ParamKind; p != nil {
 			of := w.kindOf(apischema.FromAPIVersionAndKind(p.APIVersion, p.Kind))
 			is.ParamKind = &of
@@ -78,7 +79,7 @@ func (l *loader) status(w *writing, s kube.Source) kube.Status {
 	return is
 }
 
-// paramsCondition says whether celgate may read the params of a policy.
+// paramsCondition is the condition that celgate may read the params of a policy.
 func (l *loader) paramsCondition(of *policy.Policy) kube.Condition {
 	readable := kube.Condition{Type: "ParamsReadable", True: true, Reason: "Watched"}
 	p := of.ParamKind
@@ -90,7 +91,7 @@ func (l *loader) paramsCondition(of *policy.Policy) kube.Condition {
 		return readable
 	}
 	readable = kube.Condition{Type: "ParamsReadable", Reason: "Unreadable", Message: err.Error()}
-	if apierrors.IsForbidden(err) { // said in the same words whether it was listing or watching
+	if apierrors.IsForbidden(err) { // the same words for listing and watching
 		readable = kube.Condition{Type: "ParamsReadable", Reason: "Forbidden", Message: fmt.Sprintf(
 			"celgate may not read %s %s: grant get, list and watch with a ClusterRole labelled policy.celgate.dev/aggregate-to-params: \"true\"", p.APIVersion, p.Kind)}
 	}
@@ -109,7 +110,7 @@ func (l *loader) paramsObstacle(w *writing, s kube.Source) (first string) {
 		}
 	}
 	for _, p := range policies {
-		if p == nil { // there is not even a policy to read
+		if p == nil { // there is no policy whose params could be read
 			return ""
 		}
 		readable := l.paramsCondition(p)
@@ -121,14 +122,13 @@ func (l *loader) paramsObstacle(w *writing, s kube.Source) (first string) {
 	return first
 }
 
-// partialReason is why nothing is wrong with a binding of several policies but that they cannot be in force together;
-// empty if they can.
+// partialReason says why a valid binding of several policies cannot have all of them in force together; "" if it can.
 func (w *writing) partialReason(s kube.Source) string {
 	if s.Binding == nil || len(s.Binding.Policies) == 0 {
 		return ""
 	}
 	errs := s.Binding.CheckTogether(validOf(w.set, w.rejected))
-	r, bad := w.rejected[refOf(s)]
+	r, bad := w.rejected[s.Ref()]
 	if len(errs) == 0 || !bad || r.Status.Message != s.Binding.Ref().Invalid(errs).Message {
 		return ""
 	}
@@ -139,13 +139,8 @@ func (w *writing) partialReason(s kube.Source) string {
 	return strings.Join(texts, "; ")
 }
 
-func refOf(s kube.Source) policy.Ref {
-	o := s.Read()
-	return o.Ref()
-}
-
-// isHandedOver reports a policy that the API server itself acts on: with some of its bindings natively, and without any
-// here.
+// isHandedOver reports whether the API server enforces a policy natively, by some of its bindings, and celgate does
+// not.
 func (w *writing) isHandedOver(s kube.Source) bool {
 	of := func(b *policy.Binding) bool {
 		return b != nil && b.Binds(s.Policy)
@@ -154,22 +149,23 @@ func (w *writing) isHandedOver(s kube.Source) bool {
 		slices.ContainsFunc(w.sources, func(o kube.Source) bool { return o.Native && of(o.Binding) })
 }
 
-// readyCondition says on how many replicas a policy or binding is in force, and if on none why; unreadable is why its
-// params cannot be read.
+// readyCondition is the condition that a policy or binding is in force on all replicas, with the reason if it is in
+// force on none; unreadable is the reason why its params cannot be read.
 func (w *writing) readyCondition(s kube.Source, compiled bool, unreadable string) kube.Condition {
 	not := func(reason, message string) kube.Condition {
 		return kube.Condition{Type: "Ready", Reason: reason, Message: message}
 	}
-	if r, fails := w.failing[refOf(s)]; fails && s.Err == nil && !s.Disabled {
-		return not("Imports", "requests that the policy matches fail as its failurePolicy says: "+r.Status.Message)
+	if r, fails := w.failing[s.Ref()]; fails && s.Err == nil && !s.Disabled {
+		return not("Imports", "every request that the policy matches is an error, and its failurePolicy decides: "+
+			r.Status.Message)
 	}
 	switch {
 	case !compiled:
-		return not("Invalid", "the condition Compiled says why")
+		return not("Invalid", "see the condition Compiled")
 	case s.Disabled:
-		return not("Disabled", "the annotation celgate.dev/disabled takes it out of force")
+		return not("Disabled", "disabled by the annotation celgate.dev/disabled")
 	case (s.Native || w.isHandedOver(s)) && !w.shadow:
-		return not("Native", "the API server itself acts on the "+refOf(s).Kind+" of this name")
+		return not("Native", "the API server itself enforces the "+s.Ref().Kind+" of this name")
 	case s.Withheld != nil:
 		return *s.Withheld
 	}
@@ -179,7 +175,7 @@ func (w *writing) readyCondition(s kube.Source, compiled bool, unreadable string
 	if s.Policy != nil && !slices.Contains(w.set.Policies, s.Policy) ||
 		s.Binding != nil && !slices.Contains(w.set.Bindings, s.Binding) ||
 		s.Library != nil && !slices.Contains(w.set.Libraries, s.Library) {
-		return not("Directory", "the directory of policies has another of this name")
+		return not("Directory", "the directory of policies contains another object of this kind and name")
 	}
 	if s.Library != nil {
 		return w.loadedBy(s)
@@ -191,12 +187,13 @@ func (w *writing) readyCondition(s kube.Source, compiled bool, unreadable string
 		return not("NotAsked", "the webhook configurations are not written: "+w.unasked.Error())
 	}
 	if unreadable != "" {
-		return not("ParamsUnreadable", unreadable+": requests that the policy matches fail as its failurePolicy says")
+		return not("ParamsUnreadable",
+			unreadable+": every request that the policy matches is an error, and its failurePolicy decides")
 	}
 	return w.loadedBy(s)
 }
 
-// loadedBy says on how many replicas a policy, a binding or a library is in force.
+// loadedBy is the condition that all replicas have loaded a policy, binding or library.
 func (w *writing) loadedBy(s kube.Source) kube.Condition {
 	have := 0
 	for _, replica := range w.all {
@@ -217,7 +214,8 @@ func (w *writing) loadedBy(s kube.Source) kube.Condition {
 	return ready
 }
 
-// exempt reports that nobody asks about what a policy matches: reviews, policies, and celgate's own kinds.
+// exempt reports whether everything that a policy matches is exempt from policies: reviews, policies, and celgate's own
+// kinds.
 func exempt(p *policy.Policy) bool {
 	if p.MatchConstraints == nil {
 		return false
@@ -227,7 +225,7 @@ func exempt(p *policy.Policy) bool {
 			switch group {
 			case policy.OwnGroup,
 				"authentication.k8s.io",
-				"authorization.k8s.io": // as the conditions of the configurations
+				"authorization.k8s.io": // as in the match conditions of the configurations
 				return false
 			}
 			return slices.ContainsFunc(r.Resources, func(resource string) bool {
@@ -238,14 +236,14 @@ func exempt(p *policy.Policy) bool {
 	})
 }
 
-// A turn is when a mutating policy runs: its place, from 1, among those in force.
+// A turn is the place of a mutating policy in the order of those in force, from 1.
 type turn struct {
-	celgate.Turn
+	explain.Turn
 	place   int64
-	problem *celgate.OrderProblem // nil: none
+	problem *explain.OrderProblem // nil: none
 }
 
-// orderCondition says whether the mutations of a policy run in the order that it asks for, or that it needs.
+// orderCondition is the condition that the mutations of a policy run in the order that it asks for, or needs.
 func (t turn) orderCondition() kube.Condition {
 	if t.problem == nil {
 		return kube.Condition{Type: "Ordered", True: true, Reason: "Ordered"}
@@ -253,7 +251,7 @@ func (t turn) orderCondition() kube.Condition {
 	return kube.Condition{Type: "Ordered", Reason: t.problem.Reason, Message: t.problem.Message}
 }
 
-// turnsOf returns when the mutating policies of engines run, which are asked in their order.
+// turnsOf returns the turns of the mutating policies of engines, in the order in which the API server calls them.
 func turnsOf(engines ...*celgate.Engine) (map[policy.Ref]turn, error) {
 	all := map[policy.Ref]turn{}
 	for _, e := range engines {
@@ -282,19 +280,18 @@ func turnsOf(engines ...*celgate.Engine) (map[policy.Ref]turn, error) {
 	return all, nil
 }
 
-// typeChecks remembers what types say about policies, as long as neither they nor the kinds change.
+// typeChecks remembers the results of type checking until policies or kinds change.
 type typeChecks struct {
 	types  *schema.Registry
-	known  map[string]*typeCheck // by uid and generation, and the libraries of the policy
-	linker policy.Linker
+	known  map[string]*typeCheck // by uid and generation, and the policy's libraries
 	linked *policy.Set
 	of     *loaded // whose policies are linked
 }
 
-// link returns a policy with what it imports.
+// link returns a policy with its imports inlined.
 func (c *typeChecks) link(in *loaded, p *policy.Policy) *policy.Policy {
 	if c.of != in {
-		c.of, c.linked = in, c.linker.Link(in.set)
+		c.of, c.linked = in, in.set.Link(c.linked)
 	}
 	if linked := c.linked.Policy(p.Ref()); linked != nil {
 		return linked
@@ -302,7 +299,7 @@ func (c *typeChecks) link(in *loaded, p *policy.Policy) *policy.Policy {
 	return p
 }
 
-// A typeCheck is what the types of kinds say about a policy: what is wrong with it, and what it may cost.
+// A typeCheck is the result of checking a policy against the types of kinds: warnings and costs.
 type typeCheck struct {
 	types *kube.TypeChecking
 	costs []kube.EstimatedCost
@@ -324,7 +321,7 @@ func (c *typeChecks) checkOf(in *loaded, s kube.Source) *typeCheck {
 	return c.known[key]
 }
 
-// costsOf estimates what a policy of the dialect costs at most of each budget.
+// costsOf estimates the highest cost of a policy of the dialect, by budget.
 func costsOf(in *loaded, p *policy.Policy) (all []kube.EstimatedCost) {
 	if p.Kind != policy.Admission {
 		return nil
@@ -332,7 +329,7 @@ func costsOf(in *loaded, p *policy.Policy) (all []kube.EstimatedCost) {
 	costs, err := analysis.Estimate(context.Background(), analysis.Input{
 		Set: &policy.Set{Policies: []*policy.Policy{p}}, Types: in.types, KubeVersion: in.minor})
 	if err != nil {
-		return nil // the engine could not have been made
+		return nil // an engine in force never fails here
 	}
 	for _, c := range costs[p.Ref()] {
 		all = append(all, kube.EstimatedCost{Of: c.Of, Units: c.Estimated, Limit: c.Limit})
@@ -340,14 +337,14 @@ func costsOf(in *loaded, p *policy.Policy) (all []kube.EstimatedCost) {
 	return all
 }
 
-// typesOf is what the type checker of the server says, and that of mutations.
+// typesOf returns the warnings of the server's type checker, and those about mutations.
 func typesOf(in *loaded, p *policy.Policy) *kube.TypeChecking {
 	checked := &kube.TypeChecking{}
 	found, err := analysis.Run(context.Background(), analysis.Input{
 		Set: &policy.Set{Policies: []*policy.Policy{p}}, Types: in.types, KubeVersion: in.minor,
 	}, analysis.ServerWarnings())
 	if err != nil {
-		return checked // the engine could not have been made
+		return checked // an engine in force never fails here
 	}
 	for _, v := range p.Validations { // in the server's order
 		for _, e := range []policy.Expr{v.Expr, v.MessageExpr} {
@@ -361,22 +358,40 @@ func typesOf(in *loaded, p *policy.Policy) *kube.TypeChecking {
 			}
 		}
 	}
-	checked.ExpressionWarnings = append(checked.ExpressionWarnings, mutationWarnings(in, p)...)
+	checked.ExpressionWarnings = slices.Concat(checked.ExpressionWarnings, scopeWarnings(in, p),
+		mutationWarnings(in, p))
 	return checked
 }
 
-// mostKinds are those for which the mutations of one policy are checked.
+// mostKinds is the number of kinds for which the mutations of one policy are checked.
 const mostKinds = 20
 
-// mutationWarnings are what the types of the matched kinds say about the mutations of a policy of the dialect, one
-// warning for an expression.
+// scopeWarnings are about scopes whose path exists in none of the matched kinds.
+func scopeWarnings(in *loaded, p *policy.Policy) (all []kube.ExpressionWarning) {
+	if p.Kind != policy.Admission || p.TypeChecking == policy.IgnoreTypes {
+		return nil
+	}
+	kinds := typed.KindsOf(in.types, p.MatchConstraints)
+	for x, s := range p.Scopes() {
+		if problem, meant := typed.Astray(kinds, s); problem != "" {
+			if meant != "" {
+				problem += " (" + meant + ")"
+			}
+			all = append(all, kube.ExpressionWarning{FieldRef: x.Field, Warning: problem})
+		}
+	}
+	return all
+}
+
+// mutationWarnings are the warnings about the mutations of a policy of the dialect against the types of the matched
+// kinds, one for an expression.
 func mutationWarnings(in *loaded, p *policy.Policy) (all []kube.ExpressionWarning) {
 	if p.Kind != policy.Admission || !p.Mutates() || p.TypeChecking == policy.IgnoreTypes {
 		return nil
 	}
 	set, err := celenv.New(in.minor, quirks.SetOf(in.minor))
 	if err != nil {
-		return nil // the engine could not have been made
+		return nil // an engine in force never fails here
 	}
 	kinds := typed.KindsOf(in.types, p.MatchConstraints)
 	var params *shape.Type

@@ -12,6 +12,7 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/cmd/internal/requests"
 	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/internal/static"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
@@ -20,12 +21,12 @@ import (
 	"github.com/celgate/celgate/state"
 )
 
-// An arena is what the cases of a suite are decided in: policies in force and the cluster around them.
+// An arena is the world of the cases of a suite: policies in force and the state of the cluster.
 type arena struct {
-	set      policy.Set
-	engine   *celgate.Engine
-	requests *celgate.Requester
-	cluster  *state.Cluster
+	set     policy.Set
+	engine  *celgate.Engine
+	types   *schema.Registry
+	cluster *state.Cluster
 }
 
 var words = requests.Words{
@@ -61,27 +62,27 @@ func newArena(s *Suite, objects []Source, o Options) (*arena, []*Problem) {
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	opts := celgate.Options{KubeVersion: o.KubeVersion, Types: a.requests.Types,
-		Cluster: &assuming{Cluster: a.cluster, types: a.requests.Types}}
+	opts := celgate.Options{KubeVersion: o.KubeVersion, Types: a.types,
+		Cluster: &assuming{Cluster: a.cluster, types: a.types}}
 	if a.engine, err = celgate.New(&a.set, opts); err != nil {
 		return nil, problemsOf(s, err)
 	}
 	if o.Coverage != nil {
-		observed, err := a.engine.Observable()
+		branches, err := a.engine.Branches()
 		if err != nil {
 			return nil, problemsOf(s, err)
 		}
-		o.Coverage.declare(&a.set, observed)
+		o.Coverage.declare(&a.set, branches)
 	}
 	return a, a.judge(s, o)
 }
 
-// problemsOf places an error at a suite.
+// problemsOf returns an error as a problem of a suite.
 func problemsOf(s *Suite, err error) []*Problem {
 	return []*Problem{{policy.Position{File: s.File}, err.Error(), ""}}
 }
 
-// readSet takes the policies of a suite, and returns what exists: existing, and what lies beside the policies.
+// readSet reads the policies of a suite, and returns the objects: existing, and those beside the policies.
 func (a *arena) readSet(s *Suite, given, existing []*manifest.Document, o Options) (all []*manifest.Document,
 	problems []*Problem) {
 	bundle := manifest.NewBundle(given...)
@@ -99,14 +100,54 @@ func (a *arena) readSet(s *Suite, given, existing []*manifest.Document, o Option
 			problems = append(problems, &Problem{p.Position, strings.TrimPrefix(p.Field+": "+p.Message, ": "), ""})
 		}
 	}
+	problems = append(problems, a.readStatic(s, o)...)
 	if len(a.set.Policies) == 0 && len(problems) == 0 && o.Set == nil {
-		problems = append(problems, &Problem{policy.Position{File: s.File}, "no policies in the files under policies",
+		problems = append(problems, &Problem{policy.Position{File: s.File}, "the files under policies do not contain policies",
 			""})
 	}
 	return slices.Concat(existing, bundle.Objects, bundle.Reviews), problems
 }
 
-// readState makes the cluster of what exists.
+// readStatic puts static policies before all others, as an API server that starts with them.
+func (a *arena) readStatic(s *Suite, o Options) (problems []*Problem) {
+	dirs := slices.Clone(o.Static)
+	at := policy.Position{File: s.File}
+	for _, source := range s.Static {
+		dirs, at = append(dirs, static.Dir{Path: source.Path}), source.Place
+	}
+	if len(dirs) == 0 {
+		return nil
+	}
+	set, err := static.Load(cmp.Or(o.KubeVersion, celgate.Newest), dirs...)
+	if err != nil {
+		for _, err := range flatten(err) {
+			var placed manifest.Problem
+			if errors.As(err, &placed) {
+				problems = append(problems, &Problem{placed.Position, placed.Message, placed.Hint})
+			} else {
+				problems = append(problems, &Problem{at, err.Error(), ""})
+			}
+		}
+		return problems
+	}
+	a.set.Policies = slices.Concat(set.Policies, a.set.Policies)
+	a.set.Bindings = slices.Concat(set.Bindings, a.set.Bindings)
+	return nil
+}
+
+// flatten returns the errors that are joined in one.
+func flatten(err error) (all []error) {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	for _, err := range joined.Unwrap() {
+		all = append(all, flatten(err)...)
+	}
+	return all
+}
+
+// readState makes the cluster with the existing objects.
 func (a *arena) readState(s *Suite, types *schema.Registry, existing []*manifest.Document) (problems []*Problem) {
 	for _, d := range manifest.Definitions(existing) {
 		if more, err := types.WithCustomResources(d.Object); err != nil {
@@ -130,16 +171,16 @@ func (a *arena) readState(s *Suite, types *schema.Registry, existing []*manifest
 		}
 		cluster = next
 	}
-	a.cluster, a.requests = cluster, &celgate.Requester{Types: types, Stored: cluster.Get}
+	a.cluster, a.types = cluster, types
 	return problems
 }
 
-// judge returns why the policies of a suite cannot be tested.
+// judge returns the reasons why the policies of a suite cannot be tested.
 func (a *arena) judge(s *Suite, o Options) (problems []*Problem) {
 	if len(a.engine.Rejections()) == 0 && !hasActingBinding(&a.set) && o.Set == nil {
 		problems = append(problems, &Problem{
-			policy.Position{File: s.File}, "no policy of the suite is in force: no binding names one",
-			"give a binding under policies",
+			policy.Position{File: s.File}, "none of the policies of the suite is in force, because they do not have bindings",
+			"add a binding under policies",
 		})
 	}
 	wrong, err := a.engine.OrderProblems()
@@ -152,7 +193,7 @@ func (a *arena) judge(s *Suite, o Options) (problems []*Problem) {
 		}
 	}
 	if o.Set != nil {
-		return problems // whoever gives a set says what is refused of it
+		return problems // the caller reports the refusals of a given set
 	}
 	for _, r := range a.engine.Rejections() {
 		problems = append(problems, &Problem{r.Position, "the server would refuse this policy: " + r.Status.Message,
@@ -161,8 +202,7 @@ func (a *arena) judge(s *Suite, o Options) (problems []*Problem) {
 	return problems
 }
 
-// assumes says that labels of a namespace which no state holds decide which policies are for a request; "" if they do
-// not.
+// assumes returns a note if labels of a namespace outside of the state decide which policies match a request; else "".
 func (a *arena) assumes(ctx context.Context, r *celgate.Request) string {
 	if r.Namespace == "" || r.Kind == requests.Namespace {
 		return ""
@@ -178,10 +218,10 @@ func (a *arena) assumes(ctx context.Context, r *celgate.Request) string {
 	if known, err := a.cluster.Get(ctx, requests.Namespace, "", r.Namespace); known != nil || err != nil {
 		return ""
 	}
-	return fmt.Sprintf("namespace %q is not in the state and assumed to have no labels of its own; give it under state", r.Namespace)
+	return fmt.Sprintf("namespace %q is not in the state: celgate assumes that it exists without labels of its own; add it under state", r.Namespace)
 }
 
-// madeUpNote says that a policy which decided looks at what is made up of the user; "" if none does.
+// madeUpNote returns a note if a policy that decided reads a made-up property of the user; else "".
 func (a *arena) madeUpNote(id *requests.Identity, d *celgate.Decision) string {
 	if d == nil {
 		return ""
@@ -196,13 +236,13 @@ func (a *arena) madeUpNote(id *requests.Identity, d *celgate.Decision) string {
 	return ""
 }
 
-// hasActingBinding reports that a binding makes at least one policy act.
+// hasActingBinding reports whether a binding enforces at least one policy.
 func hasActingBinding(set *policy.Set) bool {
 	return slices.ContainsFunc(set.Policies, func(p *policy.Policy) bool { return set.Binds(p.Ref()) })
 }
 
-// store returns the object as the server reads it; one that cannot be decoded stays as it is, for state to complain
-// about.
+// store returns the object as the server reads it; one that cannot be decoded is unchanged, and package state reports
+// it.
 func store(object map[string]any, types *schema.Registry) map[string]any {
 	kind := tree.Object(object).Kind()
 	if types.Type(kind) == nil {
@@ -214,7 +254,7 @@ func store(object map[string]any, types *schema.Registry) map[string]any {
 	return object
 }
 
-// documents reads what a source names.
+// documents reads the files of a source.
 func (s *Source) documents() ([]*manifest.Document, []*Problem) {
 	if s.Inline != nil {
 		return []*manifest.Document{s.Inline}, nil
@@ -225,7 +265,7 @@ func (s *Source) documents() ([]*manifest.Document, []*Problem) {
 		if p.Warning {
 			continue
 		}
-		if !p.Position.IsValid() { // a file that is not there: where it is named says more
+		if !p.Position.IsValid() { // a missing file: the place that names it is more helpful
 			problems = append(problems, &Problem{s.Place, p.Error(), ""})
 		} else {
 			problems = append(problems, &Problem{p.Position, p.Message, ""})
@@ -234,7 +274,7 @@ func (s *Source) documents() ([]*manifest.Document, []*Problem) {
 	if s.Only != "" && len(problems) == 0 {
 		docs = slices.DeleteFunc(docs, func(d *manifest.Document) bool { return !isNamed(d.Object, s.Only) })
 		if len(docs) == 0 {
-			problems = append(problems, &Problem{s.Place, fmt.Sprintf("no object %s in %s", s.Only, s.Path), ""})
+			problems = append(problems, &Problem{s.Place, fmt.Sprintf("%[2]s does not contain the object %[1]s", s.Only, s.Path), ""})
 		}
 	}
 	return docs, problems
@@ -247,8 +287,8 @@ func isNamed(object map[string]any, name string) bool {
 		name)
 }
 
-// assuming is a cluster in which every namespace exists that a request names: one without labels of its own, unless
-// the state holds it.
+// assuming is a cluster in which every namespace of a request exists: without labels of its own, unless the state has
+// it.
 type assuming struct {
 	*state.Cluster
 	types   *schema.Registry

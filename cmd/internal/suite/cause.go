@@ -10,30 +10,30 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// A Cause is an expression that made an answer what it is.
+// A Cause is an expression that determined an answer.
 type Cause struct {
 	Policy    string
 	Binding   string
-	Says      string // what the expression came to
+	Says      string // the result of the expression
 	Expr      policy.Expr
-	Variable  string             // the variable that Expr is of, if an error happened there; empty: none
-	Violation *celgate.Violation // what the expression led to; nil if that is none
-	Values    []explain.Step     // the parts of the expression, and of the variables in it, that decided
-	From, To  int                // of the part of the text that decided; both 0 if it is not known
+	Variable  string             // the variable with the expression, if its error is the cause; empty: none
+	Violation *celgate.Violation // its violation; nil: none
+	Values    []explain.Step     // the decisive parts of the expression, and of the variables in it
+	From, To  int                // of the decisive part of the text; both 0 if unknown
 
 	outcome int // index among the outcomes of the decision; -1: none
 }
 
-// cause is an outcome of the decision as the reason for a failure.
+// cause returns an outcome of the decision as the cause of a failure.
 func (run *caseRun) cause(outcome int) Cause {
 	o := run.Decision.Outcomes[outcome]
-	return Cause{Policy: o.Policy, Binding: o.Binding, Says: sayOutcome(o), Expr: o.Expr, outcome: outcome}
+	return Cause{Policy: o.Policy, Binding: o.Binding, Says: sayOutcome(o), Expr: *o.Expr, outcome: outcome}
 }
 
-// mostCauses bounds what one failure shows of the expressions behind it.
+// mostCauses bounds the causes shown for one failure.
 const mostCauses = 3
 
-// denials are the causes of the denial of a request.
+// denials returns the causes of the denial of a request.
 func (run *caseRun) denials() []Cause {
 	var all []Cause
 	for i, v := range run.Decision.Violations {
@@ -46,14 +46,14 @@ func (run *caseRun) denials() []Cause {
 	return all
 }
 
-// skips are the match conditions that kept policies out.
+// skips returns the match conditions that excluded policies.
 func (run *caseRun) skips(name string) []Cause {
 	var all []Cause
 	for i, o := range run.Decision.Outcomes {
 		if isCondition(o) && o.Verdict != celgate.Admit && !o.Expr.IsZero() && (name == "" || o.Policy == name) &&
 			len(all) < mostCauses &&
 			!slices.ContainsFunc(all, func(c Cause) bool {
-				return c.Expr.Field == o.Field &&
+				return c.Expr.Field == o.Field() &&
 					c.Expr.Src == o.Expr.Src
 			}) {
 			all = append(all, run.cause(i))
@@ -62,7 +62,7 @@ func (run *caseRun) skips(name string) []Cause {
 	return all
 }
 
-// causesOf are the causes for which there is an outcome.
+// causesOf returns the causes of an outcome.
 func (run *caseRun) causesOf(outcome int) []Cause {
 	if outcome < 0 {
 		return nil
@@ -73,7 +73,7 @@ func (run *caseRun) causesOf(outcome int) []Cause {
 func sayOutcome(o celgate.Outcome) string {
 	switch o.Verdict {
 	case celgate.Admit:
-		if strings.HasPrefix(o.Field, "spec.mutations") {
+		if strings.HasPrefix(o.Field(), "spec.mutations") {
 			return "the mutation was applied"
 		}
 		return "the expression is true"
@@ -90,7 +90,7 @@ func sayOutcome(o celgate.Outcome) string {
 	return ""
 }
 
-// explain adds to failures the values behind them, and which policies took no part.
+// explain adds values to failures, and the policies that did not match.
 func (run *caseRun) explain() {
 	run.noteAbsent()
 	var reasons map[int]blame.Reason
@@ -116,8 +116,8 @@ func (run *caseRun) explain() {
 	}
 }
 
-// noteAbsent notes at a failure of a request that was let through, or left alone, which policies were not for it, and
-// why.
+// noteAbsent adds the policies that did not match, with reasons, to the failure of a request that was allowed or left
+// unchanged.
 func (run *caseRun) noteAbsent() {
 	if !run.Decision.Allowed || run.Failures[0].created {
 		return
@@ -139,10 +139,10 @@ func (run *caseRun) noteAbsent() {
 	}
 	for _, p := range run.Set.Policies {
 		if len(f.Notes) < mostNotes && !run.Set.Binds(p.Ref()) {
-			f.Notes = append(f.Notes, "policy "+p.Name+" has no binding in the suite: it is never evaluated")
+			f.Notes = append(f.Notes, "policy "+p.Name+" does not have a binding in the suite: it is never evaluated")
 		}
 	}
 }
 
-// mostNotes bounds what is said about policies that took no part.
+// mostNotes bounds the notes about policies that did not match.
 const mostNotes = 5

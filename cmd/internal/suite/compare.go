@@ -18,12 +18,12 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// compare adds a failure for everything that is not as expected.
+// compare adds a failure for each unmet expectation.
 func (run *caseRun) compare(e *Expectation, update bool) {
 	d := run.Decision
 	defer run.compareCreated(e)
 	if !run.checkExercised(e) {
-		return // nothing else that could be said would help more
+		return // further failures would not help
 	}
 	switch {
 	case e.Denied != nil:
@@ -54,16 +54,16 @@ func (run *caseRun) compare(e *Expectation, update bool) {
 // compareReplay runs the mutating policies once more.
 func (run *caseRun) compareReplay(e *Expectation) {
 	if run.prepared == nil {
-		return // refused, a failure of its own
+		return // refused: a failure of its own
 	}
-	again, err := replay.Run(run.ctx, run.arena.engine, run.prepared, run.Decision, run.arena.requests.Types)
+	again, err := replay.Run(run.ctx, run.arena.engine, run.prepared, run.Decision, run.arena.types)
 	if err != nil {
 		run.setNotRun(&Problem{Position: e.Place, Message: err.Error()})
 		return
 	}
 	if e.Idempotent.IsValid() && !again.IsIdempotent() {
 		f := Failure{Place: e.Idempotent,
-			Expected: "nothing changes when the mutating policies run once more on what they made"}
+			Expected: "nothing changes when the mutating policies run again on their results"}
 		if again.Denied != "" {
 			f.Got = "denied: " + again.Denied
 		}
@@ -83,7 +83,7 @@ func (run *caseRun) compareReplay(e *Expectation) {
 		run.note(b.WiderText())
 	}
 	for _, l := range again.Lost {
-		f := Failure{Place: e.Survives, Expected: "what policy " + l.Policy + " sets survives the other policies",
+		f := Failure{Place: e.Survives, Expected: "the changes of policy " + l.Policy + " survive the other policies",
 			Got: l.String()}
 		if l.Thief.Policy != "" {
 			f.Causes = run.causesOf(run.mutation(l.Thief.Policy, l.Thief.Binding))
@@ -94,7 +94,7 @@ func (run *caseRun) compareReplay(e *Expectation) {
 
 func (run *caseRun) fail(f Failure) { run.Failures = append(run.Failures, f) }
 
-// answerText is the server's answer to a denied request.
+// answerText returns the server's answer to a denied request.
 func (run *caseRun) answerText() string {
 	s := run.Decision.Status
 	if s == nil {
@@ -103,7 +103,7 @@ func (run *caseRun) answerText() string {
 	return fmt.Sprintf("%s (%d %s)", s.Message, s.Code, s.Reason)
 }
 
-// tellDenial tells a denial that is not expected; what policies said is for the report.
+// tellDenial describes an unexpected denial; the report shows the violations.
 func (run *caseRun) tellDenial() string {
 	s := run.Decision.Status
 	if s == nil || !slices.ContainsFunc(run.Decision.Violations,
@@ -113,8 +113,7 @@ func (run *caseRun) tellDenial() string {
 	return fmt.Sprintf("denied (%d %s)", s.Code, s.Reason)
 }
 
-// checkExercised checks which policies took part. A case that expects something of policies that were never asked about
-// it says nothing.
+// checkExercised checks which policies took part. An expectation about a policy that was never evaluated is a failure.
 func (run *caseRun) checkExercised(e *Expectation) bool {
 	if len(e.Skipped) > 0 {
 		for _, s := range e.Skipped {
@@ -124,7 +123,7 @@ func (run *caseRun) checkExercised(e *Expectation) bool {
 	}
 	d := run.Decision
 	if d.Status != nil && !d.Allowed && len(d.Outcomes) == 0 && len(d.Violations) == 0 {
-		return true // refused before any policy was asked
+		return true // refused before policies
 	}
 	names := map[string]bool{}
 	for _, verdicts := range [][]Verdict{e.Denied, e.Warnings, e.Audited} {
@@ -148,7 +147,7 @@ func (run *caseRun) checkExercised(e *Expectation) bool {
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if !slices.ContainsFunc(run.Set.Policies, func(p *policy.Policy) bool { return p.Name == name }) {
 			run.fail(Failure{Place: e.Place, Expected: "policy " + name + " takes part in the request",
-				Got: "there is no such policy in the suite"})
+				Got: "the suite does not have such a policy"})
 		} else if !run.isInvolved(name, "") {
 			run.fail(Failure{Place: e.Place, Expected: "policy " + name + " takes part in the request",
 				Got: run.absenceReason(name, ""), Causes: run.skips(name)})
@@ -157,7 +156,7 @@ func (run *caseRun) checkExercised(e *Expectation) bool {
 	return len(run.Failures) == 0
 }
 
-// isInvolved reports that a policy, or any with "", had something to say about the request.
+// isInvolved reports whether a policy, or any with "", was evaluated for the request.
 func (run *caseRun) isInvolved(name, binding string) bool {
 	is := func(p, b string) bool { return (name == "" || p == name) && (binding == "" || b == binding) }
 	for _, o := range run.Decision.Outcomes {
@@ -174,17 +173,17 @@ func (run *caseRun) isInvolved(name, binding string) bool {
 		func(m explain.Match) bool { return is(m.Policy, m.Binding) && m.Matched })
 }
 
-// isCondition reports an outcome of a match condition.
-func isCondition(o celgate.Outcome) bool { return strings.HasPrefix(o.Field, "spec.matchConditions") }
+// isCondition reports whether an outcome is that of a match condition.
+func isCondition(o celgate.Outcome) bool { return strings.HasPrefix(o.Field(), "spec.matchConditions") }
 
-// absenceReason says that policies were not exercised, and what kept them out.
+// absenceReason returns a failure text for policies that were not evaluated, with reasons.
 func (run *caseRun) absenceReason(name, binding string) string {
 	return strings.Join(append([]string{notExercised}, run.reasons(name, binding)...), "\n")
 }
 
 const notExercised = "not exercised"
 
-// reasons says what kept policies out, one on a line.
+// reasons returns the reasons why policies did not match, one on a line.
 func (run *caseRun) reasons(name, binding string) []string {
 	var reasons []string
 	matches := run.matches()
@@ -236,7 +235,7 @@ func (run *caseRun) compareSkip(s Skip) {
 	}
 	if s.Policy != "" &&
 		!slices.ContainsFunc(run.Set.Policies, func(p *policy.Policy) bool { return p.Name == s.Policy }) {
-		run.fail(Failure{Place: s.Place, Expected: expected, Got: "there is no such policy in the suite"})
+		run.fail(Failure{Place: s.Place, Expected: expected, Got: "the suite does not have such a policy"})
 		return
 	}
 	if run.isInvolved(s.Policy, s.Binding) {
@@ -282,7 +281,7 @@ func (run *caseRun) conditionField(m explain.Match, name string) string {
 	return "no such condition"
 }
 
-// compareDenials looks for each verdict among the denials.
+// compareDenials finds each verdict among the denials.
 func (run *caseRun) compareDenials(want []Verdict) {
 	d := run.Decision
 	for _, v := range want {
@@ -326,13 +325,13 @@ func (run *caseRun) compareDenials(want []Verdict) {
 	}
 }
 
-// decisiveOutcome returns the index of the outcome that let a request pass that was to be denied; -1 if there is none.
+// decisiveOutcome returns the index of the outcome that allowed a request that should be denied; -1 if there is none.
 func (run *caseRun) decisiveOutcome(v Verdict) int {
 	for at, o := range run.Decision.Outcomes {
 		if v.Policy != "" && o.Policy != v.Policy || v.Binding != "" && o.Binding != v.Binding {
 			continue
 		}
-		if i, ok := validationIndex(o.Field); ok && (v.Validation < 0 || i == v.Validation) {
+		if i, ok := validationIndex(o.Field()); ok && (v.Validation < 0 || i == v.Validation) {
 			return at
 		}
 	}
@@ -346,7 +345,7 @@ func validationIndex(field string) (int, bool) {
 	return i, n == 1 && err == nil
 }
 
-// holds reports that a violation is the one that is meant.
+// holds reports whether a violation matches the verdict.
 func (v Verdict) holds(x celgate.Violation, answer string) bool {
 	if v.Policy != "" && v.Policy != x.Policy || v.Binding != "" && v.Binding != x.Binding ||
 		v.Param != "" && v.Param != x.Param {
@@ -361,7 +360,7 @@ func (v Verdict) holds(x celgate.Violation, answer string) bool {
 	return answer != "" && v.Message.holds(answer)
 }
 
-// answerOfViolation is the answer of the server if it is about a violation, else "".
+// answerOfViolation returns the server's answer if it is that of a violation, else "".
 func answerOfViolation(d *celgate.Decision, x celgate.Violation) string {
 	of := d.Denial
 	if of == nil || x.Kind != of.Kind || x.Policy != of.Policy || x.Binding != of.Binding || x.Message != of.Message {
@@ -400,7 +399,7 @@ func countText(n int) string {
 	return fmt.Sprint(n)
 }
 
-// listViolations tells the violations with an action, one on a line.
+// listViolations lists the violations with an action, one on a line.
 func (run *caseRun) listViolations(verb string, action policy.Action) string {
 	var lines []string
 	for _, x := range run.Decision.Violations {
@@ -448,7 +447,7 @@ func (run *caseRun) compareWarnings(e *Expectation) {
 	run.fail(f)
 }
 
-// warns reports that a warning is the one that is meant: as it is sent, or the message of the policy in it.
+// warns reports whether a warning matches the verdict: as it is sent, or by the message of its policy.
 func (run *caseRun) warns(want Verdict, got celgate.Warning) bool {
 	if !want.namesPolicy() && want.Message.holds(got.Text) {
 		return true
@@ -490,7 +489,7 @@ func (run *caseRun) compareAnnotation(want Annotation) {
 	}
 }
 
-// holds reports that text is the one that is meant.
+// holds reports whether a text matches.
 func (t Text) holds(s string) bool {
 	if !t.given {
 		return true
@@ -520,7 +519,7 @@ func (run *caseRun) compareObject(e *Expectation, update bool) {
 	if before != nil && after == nil {
 		return // a failure of its own
 	}
-	r := run.arena.requests.Types.Resource(run.Request.Resource)
+	r := run.arena.types.Resource(run.Request.Resource)
 	if mutated.Mutated && r != nil && r.Definition != nil {
 		after = prepare.Reread(after)
 	}
@@ -539,7 +538,7 @@ func (run *caseRun) compareObject(e *Expectation, update bool) {
 	}
 	want := e.Mutated
 	if !changed {
-		f := Failure{Place: want.Place, Expected: "the object is mutated", Got: "no policy changes it"}
+		f := Failure{Place: want.Place, Expected: "the object is mutated", Got: "policies do not change it"}
 		if f.Causes = run.causesOf(run.mutation("", "")); f.Causes == nil {
 			f.Causes = run.skips("")
 		}
@@ -568,12 +567,12 @@ func (run *caseRun) compareObject(e *Expectation, update bool) {
 // none.
 func (run *caseRun) mutation(name, binding string) int {
 	return slices.IndexFunc(run.Decision.Outcomes, func(o celgate.Outcome) bool {
-		return strings.HasPrefix(o.Field, "spec.mutations") &&
+		return strings.HasPrefix(o.Field(), "spec.mutations") &&
 			(name == "" || o.Policy == name && o.Binding == binding)
 	})
 }
 
-// settersOf returns the mutation that gave a field its value.
+// settersOf returns the mutations that set a field.
 func (run *caseRun) settersOf(changes []celgate.Change, steps []step) []Cause {
 	for _, c := range slices.Backward(changes) {
 		if !tree.EqualBut(valueAt(c.Before, steps), valueAt(c.After, steps), tree.Values) {
@@ -583,7 +582,7 @@ func (run *caseRun) settersOf(changes []celgate.Change, steps []step) []Cause {
 	return nil
 }
 
-// compareWhole compares the mutated object with one as an author would write it: without what the server fills in.
+// compareWhole compares the mutated object with an author's object: without the members that the server fills in.
 func (run *caseRun) compareWhole(place policy.Position, want, got map[string]any) {
 	request := *run.Request
 	request.Object = want
@@ -612,7 +611,7 @@ func (run *caseRun) compareGolden(want *Mutated, after map[string]any, update bo
 		return
 	}
 	if len(problems) > 0 || found == nil {
-		run.fail(Failure{Place: want.Place, Expected: "the object in " + want.Golden.Path, Got: "no such object there",
+		run.fail(Failure{Place: want.Place, Expected: "the object in " + want.Golden.Path, Got: "the object is not there",
 			Hint: "celgate test --update writes the file"})
 		return
 	}
@@ -624,9 +623,9 @@ func describeName(object map[string]any) string {
 		tree.Object(object).Namespace()+"/"+tree.Object(object).Name(), "/")
 }
 
-// write makes the golden file hold the object, as its author would have written it, unless it does already.
+// write writes the object to the golden file in its author's form, unless the file has it already.
 func (run *caseRun) write(want *Mutated, after map[string]any, docs []*manifest.Document) {
-	types := run.arena.requests.Types
+	types := run.arena.types
 	kind := types.Type(run.Request.Kind)
 	author := run.doc.Object
 	object := rewrite.Object(rewrite.Mutation{

@@ -12,10 +12,10 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// Coverage says which outcomes of which parts of policies the cases have seen. The zero value is ready for use, by
-// several goroutines while cases run.
+// Coverage counts the outcomes of parts of policies in cases. The zero value is ready for use, and safe for concurrent
+// use while cases run.
 type Coverage struct {
-	Policies []*PolicyCoverage // sorted by their places when the cases have run
+	Policies []*PolicyCoverage // sorted by position after all cases
 
 	mutex sync.Mutex
 }
@@ -26,29 +26,29 @@ type PolicyCoverage struct {
 	Name    string
 	Entries []*Entry
 
-	place policy.Position // two suites may have policies of one name
+	place policy.Position // two suites may have policies of the same name
 }
 
 // An Entry is one part of a policy: a match condition, a variable, a validation, a mutation, an audit annotation, a
-// binding, or a branch of the expression before it.
+// binding, or a branch of the preceding expression.
 type Entry struct {
 	Name     string // such as "validations[0]" or "binding limits"; of a branch its text
 	Branch   bool
 	Place    policy.Position
-	Expr     policy.Expr // that the entry is, or is a branch of; zero for a binding
-	From, To int         // the bytes of the text of Expr that a branch is
+	Expr     policy.Expr // the expression, or that of the branch; zero for a binding
+	From, To int         // the range of the branch in the text of Expr
 	Outcomes []*Count
 
-	fails int // errors: no case has to show one
+	fails int // errors: cases need not cover these
 }
 
-// A Count is how often something was seen.
+// A Count counts one outcome.
 type Count struct {
 	Name  string // "true", "false", "ran", "changed", "set"
 	Count int
 }
 
-// MissingOutcomes returns the outcomes that were never seen.
+// MissingOutcomes returns the outcomes that never occurred.
 func (e *Entry) MissingOutcomes() []string {
 	var names []string
 	for _, o := range e.Outcomes {
@@ -59,7 +59,7 @@ func (e *Entry) MissingOutcomes() []string {
 	return names
 }
 
-// Count returns how many outcomes were seen, of how many.
+// Count returns the number of covered outcomes, and of all.
 func (p *PolicyCoverage) Count() (seen, total int) {
 	for _, e := range p.Entries {
 		total += len(e.Outcomes)
@@ -68,7 +68,7 @@ func (p *PolicyCoverage) Count() (seen, total int) {
 	return seen, total
 }
 
-// Count returns how many outcomes were seen, of how many.
+// Count returns the number of covered outcomes, and of all.
 func (c *Coverage) Count() (seen, total int) {
 	for _, p := range c.Policies {
 		s, t := p.Count()
@@ -77,7 +77,7 @@ func (c *Coverage) Count() (seen, total int) {
 	return seen, total
 }
 
-// Percent returns the part of outcomes that was seen; 100 if there are none.
+// Percent returns the share of covered outcomes; 100 if there are none.
 func (c *Coverage) Percent() float64 {
 	seen, total := c.Count()
 	if total == 0 {
@@ -86,7 +86,7 @@ func (c *Coverage) Percent() float64 {
 	return 100 * float64(seen) / float64(total)
 }
 
-// Add counts what a result saw.
+// Add counts the outcomes of a result.
 func (c *Coverage) Add(r Result) {
 	if r.Set == nil {
 		return
@@ -102,7 +102,7 @@ func (c *Coverage) Add(r Result) {
 	}
 }
 
-// add counts what a decision saw.
+// add counts the outcomes of a decision.
 func (c *Coverage) add(set *policy.Set, d *celgate.Decision) {
 	if d == nil {
 		return
@@ -117,7 +117,7 @@ func (c *Coverage) add(set *policy.Set, d *celgate.Decision) {
 			bindings[o.Policy+"\n"+o.Binding] = true
 			p.count("binding "+o.Binding, "ran")
 		}
-		switch e := p.entry(o.Field); {
+		switch e := p.entry(o.Field()); {
 		case e == nil:
 		case o.Verdict == celgate.Error:
 			e.fails++
@@ -131,8 +131,8 @@ func (c *Coverage) add(set *policy.Set, d *celgate.Decision) {
 	for _, p := range set.Policies {
 		covered := c.lookUp(set, p.Kind, p.Name)
 		for _, a := range p.AuditAnnotations {
-			if _, ok := d.AuditAnnotations[p.Name+"/"+a.Key]; ok && covered != nil {
-				covered.count("auditAnnotations["+a.Key+"]", "set")
+			if _, ok := d.AuditAnnotations[p.Name+"/"+a.Name]; ok && covered != nil {
+				covered.count("auditAnnotations["+a.Name+"]", "set")
 			}
 		}
 	}
@@ -170,7 +170,7 @@ func (c *Coverage) lookUp(set *policy.Set, kind policy.Kind, name string) *Polic
 	return nil
 }
 
-// coverageOf returns the coverage of a policy, which is new the first time.
+// coverageOf returns the coverage of a policy, making it on first use.
 func (c *Coverage) coverageOf(p *policy.Policy, set *policy.Set) *PolicyCoverage {
 	place := p.Position
 	i := slices.IndexFunc(c.Policies, func(x *PolicyCoverage) bool {
@@ -195,18 +195,18 @@ func (c *Coverage) coverageOf(p *policy.Policy, set *policy.Set) *PolicyCoverage
 			add("matchConditions["+x.Name+"]", x.Expr, verdictsOf(x.Expr)...)
 		case policy.UseVariable:
 			if p.Variables[x.Index].Library != "" {
-				continue // a library is tested by its own users, and this policy is one of several
+				continue // libraries are covered by tests of their own, not by each policy
 			}
 			add("variables["+x.Name+"]", x.Expr, "ran")
 		case policy.UseValidation:
 			add("validations"+i, x.Expr, verdictsOf(x.Expr)...)
 		case policy.UseMessageExpression:
-			if !strings.HasPrefix(x.Field, "spec.mutations") { // whose texts are not outcomes
+			if !strings.HasPrefix(x.Field, "spec.mutations") { // texts of mutations are not outcomes
 				add("validations"+i+".messageExpression", x.Expr, "ran")
 			}
 		case policy.UseCondition:
 			add("mutations"+i+".condition", x.Expr, verdictsOf(x.Expr)...)
-		case policy.UseForEach: // whose items are seen by the mutation that runs
+		case policy.UseForEach: // the mutation covers its items
 		case policy.UseMutationCheck:
 			add("mutations"+i+".validation", x.Expr, verdictsOf(x.Expr)...)
 		case policy.UseAuditAnnotation:
@@ -228,7 +228,7 @@ func (c *Coverage) coverageOf(p *policy.Policy, set *policy.Set) *PolicyCoverage
 	return covered
 }
 
-// verdictsOf returns what a condition may come to: a constant has one outcome.
+// verdictsOf returns the possible outcomes of a condition: a constant has one.
 func verdictsOf(x policy.Expr) []string {
 	switch constant := strings.TrimSpace(x.Src); constant {
 	case "true", "false":
@@ -238,29 +238,26 @@ func verdictsOf(x policy.Expr) []string {
 }
 
 // declare adds the branches of expressions.
-func (c *Coverage) declare(set *policy.Set, observed []explain.Observed) {
+func (c *Coverage) declare(set *policy.Set, branches []explain.Branch) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	for _, o := range observed {
-		p := c.coverageOf(o.Policy, set)
-		at := p.index(o.Field)
-		if at < 0 || len(o.Branches) == 0 || at+1 < len(p.Entries) && p.Entries[at+1].Branch {
+	for _, b := range branches {
+		p := c.coverageOf(b.Policy, set)
+		of := p.index(b.Field)
+		at := of + 1 + b.Index
+		if of < 0 || at < len(p.Entries) && p.Entries[at].Branch {
 			continue
 		}
-		var branches []*Entry
-		for _, b := range o.Branches {
-			e := p.Entries[at].Expr
-			branches = append(branches, &Entry{
-				Name: strings.Join(strings.Fields(e.Src[b.From:b.To]), " "), Branch: true, Place: e.Locate(b.From),
-				Expr: e, From: b.From, To: b.To,
-				Outcomes: []*Count{{Name: "true"}, {Name: "false"}},
-			})
-		}
-		p.Entries = slices.Insert(p.Entries, at+1, branches...)
+		e := p.Entries[of].Expr
+		p.Entries = slices.Insert(p.Entries, at, &Entry{
+			Name: strings.Join(strings.Fields(e.Src[b.From:b.To]), " "), Branch: true, Place: e.Locate(b.From),
+			Expr: e, From: b.From, To: b.To,
+			Outcomes: []*Count{{Name: "true"}, {Name: "false"}},
+		})
 	}
 }
 
-// observe counts what one evaluation saw that the decision does not tell.
+// observe counts the observations of one evaluation that the decision does not contain.
 func (c *Coverage) observe(set *policy.Set, o explain.Observation) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -273,21 +270,21 @@ func (c *Coverage) observe(set *policy.Set, o explain.Observation) {
 			p.Entries[at].count("ran")
 		}
 	case at+1+o.Branch < len(p.Entries):
-		switch e := p.Entries[at+1+o.Branch]; o.Value {
-		case explain.BranchTrue:
+		switch e := p.Entries[at+1+o.Branch]; {
+		case o.True:
 			e.count("true")
-		case explain.BranchFalse:
+		case o.False:
 			e.count("false")
 		}
 	}
 }
 
-// index returns the place of the entry of an expression, -1 if there is none.
+// index returns the index of the entry of an expression; -1 if there is none.
 func (p *PolicyCoverage) index(field string) int {
 	return slices.IndexFunc(p.Entries, func(e *Entry) bool { return field != "" && e.Expr.Field == field && !e.Branch })
 }
 
-// sort puts policies in the order of their places; cases ran in any.
+// sort sorts policies by position; cases ran in any order.
 func (c *Coverage) sort() {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()

@@ -1,7 +1,6 @@
 package suite
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,10 +10,9 @@ import (
 	"github.com/celgate/celgate/cmd/internal/requests"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// A Created is an object that controllers would make of what a case asks about, with the answer to its request.
+// A Created is an object that controllers would create for the object of a case, with the answer to its request.
 type Created struct {
 	Kind     string
 	Name     string // "namespace/name"; a name that the server will generate ends in an asterisk
@@ -22,14 +20,14 @@ type Created struct {
 	Decision *celgate.Decision
 }
 
-// A CreatedExpectation is what must hold of the answers about objects that controllers make.
+// A CreatedExpectation is an expectation about objects that controllers create.
 type CreatedExpectation struct {
 	Place policy.Position
 	Of    string // the kind, such as Pod, or kind/name
 	Expectation
 }
 
-// follow decides about what controllers make of what was allowed, and of that.
+// follow decides about the objects that controllers create for an allowed one, and from these in turn.
 func (run *caseRun) follow(w *requests.Workloads, stored map[string]any, parent *celgate.Request) {
 	children, err := w.Children(stored)
 	if err != nil {
@@ -40,7 +38,7 @@ func (run *caseRun) follow(w *requests.Workloads, stored map[string]any, parent 
 	for _, c := range children {
 		child := &caseRun{Result: &Result{Set: run.Set}, doc: &manifest.Document{Object: c.Object}, arena: run.arena,
 			ctx: run.ctx, how: run.how, says: describe(c.Object)}
-		request, err := w.ChildRequest(c, parent, run.arena.requests.Types)
+		request, err := w.ChildRequest(c, parent, run.arena.types)
 		if err == nil {
 			err = child.answer(request)
 		}
@@ -63,14 +61,14 @@ func (run *caseRun) follow(w *requests.Workloads, stored map[string]any, parent 
 	}
 }
 
-// note says what makes the answer uncertain.
+// note records a reason why the answer is uncertain.
 func (run *caseRun) note(message string) {
 	run.Decision.Notes = append(run.Decision.Notes, celgate.Note{Message: message})
 	run.Notes = append(run.Notes, message)
 }
 
-// compareCreated compares what controllers make: by what is expected of it, and else it must be allowed where the case
-// expects that of its object.
+// compareCreated compares the created objects with their expectations; without one they must be allowed if the case's
+// object must.
 func (run *caseRun) compareCreated(e *Expectation) {
 	expected := map[*caseRun]bool{}
 	for i := range e.Created {
@@ -95,14 +93,15 @@ func (run *caseRun) compareCreated(e *Expectation) {
 		if expected[child] || child.Decision.Allowed {
 			continue
 		}
-		child.fail(Failure{Place: e.Place, Expected: "allowed, like what it is created for", Got: child.tellDenial(),
+		child.fail(Failure{Place: e.Place, Expected: "allowed, like its owner", Got: child.tellDenial(),
 			Causes: child.denials(),
-			Hint:   fmt.Sprintf("write under expect, created: {%s: denied}, if that is meant; workloads: false looks at the object alone", child.Request.Kind.Kind)})
+			Hint: fmt.Sprintf("if this is intended, write created: {%s: denied} under expect, or workloads: false in the case",
+				child.Request.Kind.Kind)})
 		run.adopt(child)
 	}
 }
 
-// adopt makes the failures of a child those of the case.
+// adopt adds the failures of a child to those of the case.
 func (run *caseRun) adopt(child *caseRun) {
 	if len(child.Failures) == 0 {
 		return
@@ -111,14 +110,14 @@ func (run *caseRun) adopt(child *caseRun) {
 	for _, f := range child.Failures {
 		f.Expected, f.created = child.says+": "+f.Expected, true
 		for i := range f.Causes {
-			f.Causes[i].outcome = -1 // it is of another decision, and explained
+			f.Causes[i].outcome = -1 // the outcome belongs to another decision, and is explained already
 		}
 		run.Failures = append(run.Failures, f)
 	}
 	child.Failures = nil
 }
 
-// listCreated tells what controllers create.
+// listCreated lists the created objects.
 func (run *caseRun) listCreated() string {
 	if len(run.created) == 0 {
 		return "nothing is created: " + run.nothingReason()
@@ -143,23 +142,21 @@ func (run *caseRun) nothingReason() string {
 	case r.SubResource != "" || r.Operation != celgate.Create && r.Operation != celgate.Update:
 		return "only a CREATE or UPDATE of a workload is followed"
 	}
-	return "controllers make nothing of a " + run.Request.Kind.Kind
+	return "controllers do not create objects for a " + run.Request.Kind.Kind
 }
 
-// exercisedByChildren reports that a policy took part in the request of something that controllers make.
+// exercisedByChildren reports whether a policy took part in the request of a created object.
 func (run *caseRun) exercisedByChildren() bool {
 	return slices.ContainsFunc(run.created, func(c *caseRun) bool { return c.isInvolved("", "") })
 }
 
-// answer prepares a request and decides about it.
+// answer prepares a request and decides it.
 func (run *caseRun) answer(request *celgate.Request) error {
 	run.Request = request
 	engine := run.arena.engine
 	prepared, err := engine.Prepare(run.ctx, request)
-	var status apierrors.APIStatus
-	if errors.As(err, &status) {
-		s := status.Status()
-		run.Decision = &celgate.Decision{Status: &s}
+	if status, ok := requests.Refusal(err); ok {
+		run.Decision = &celgate.Decision{Status: status}
 		return nil
 	}
 	if err != nil {

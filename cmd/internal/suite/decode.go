@@ -3,11 +3,14 @@ package suite
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"regexp/syntax"
 	"slices"
 	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
 
 	"github.com/celgate/celgate/cmd/internal/requests"
 	"github.com/celgate/celgate/manifest"
@@ -21,6 +24,7 @@ var documentFields = fields{
 var suiteFields = fields{
 	{"name", "name of the suite; without it the name of the file, or of the folder of a `suite.yaml`"},
 	{"policies", "files and directories with policies and bindings, or objects; without it `policy.yaml`"},
+	{"staticPolicies", "directories with [static policies](static.md), as the API server reads them: one, or one for each kind"},
 	{"state", "files and directories with what exists in the cluster, or objects: namespaces, params, CustomResourceDefinitions, RBAC, stored objects; without it `state.yaml` if there is one. A namespace that is in none of it is assumed to have no labels of its own, for an AdmissionReview too (`celgate apply` answers 404 for that, as the server does)"},
 	{"defaults", "members of a request that all cases have"},
 	{"cases", "the cases"},
@@ -152,7 +156,7 @@ func (n node) object() map[string]any {
 	return m
 }
 
-// readRequest reads the members of a request over those of a case that is the default.
+// readRequest reads the members of a request, with those of a default case for missing ones.
 func (n node) readRequest(c Case, dir string) Case {
 	a := &c.Asked
 	if n.member("review").isGiven() && !n.member("object").isGiven() {
@@ -184,14 +188,14 @@ func (n node) readRequest(c Case, dir string) Case {
 			a.Pod = "" // of the defaults
 		}
 	case n.member("user").isGiven() || n.member("groups").isGiven():
-		n.add(&Problem{pod.place(), "pod does not go together with user and groups",
+		n.add(&Problem{pod.place(), "pod cannot be combined with user and groups",
 			"a Pod has those of its service account"})
 	default:
-		a.podPlace, a.User, a.Groups = pod.place(), "", nil // not those of the defaults
+		a.podPlace, a.User, a.Groups = pod.place(), "", nil // replaces those of the defaults
 	}
 	if m := n.member("extra"); m.isGiven() {
-		a.Extra = map[string][]string{}
-		for _, key := range sortedKeys(m.object()) {
+		a.Extra = map[string]authenticationv1.ExtraValue{}
+		for _, key := range slices.Sorted(maps.Keys(m.object())) {
 			a.Extra[key] = m.member(key).texts()
 		}
 	}
@@ -210,7 +214,7 @@ func (n node) readRequest(c Case, dir string) Case {
 	return c
 }
 
-// cases reads a case, of which a table makes several.
+// cases reads a case; one with a table is several.
 func (n node) cases(defaults Case, dir string) []*Case {
 	c := n.readCase(defaults, dir)
 	expect := n.member("expect")
@@ -241,7 +245,7 @@ func (n node) cases(defaults Case, dir string) []*Case {
 		all = append(all, &r)
 	}
 	if len(all) == 0 && len(n.problems) == 0 {
-		n.add(&Problem{table.place(), "table has no rows", ""})
+		n.add(&Problem{table.place(), "table does not have rows", ""})
 	}
 	return all
 }
@@ -259,7 +263,7 @@ func (n node) readCase(defaults Case, dir string) Case {
 // finish checks that a case is complete.
 func (n node) finish(c *Case, expect node, dir string) {
 	if c.Name == "" && n.lacks("name", caseFields) {
-		n.add(&Problem{n.place(), "name is missing", "say in a few words what the case is about"})
+		n.add(&Problem{n.place(), "name is missing", "describe the case in a few words"})
 	}
 	switch a := c.Asked; {
 	case a.Object.isZero() && a.Review.isZero() && !(a.Operation == "DELETE" && !a.Old.isZero()):
@@ -268,12 +272,12 @@ func (n node) finish(c *Case, expect node, dir string) {
 		}
 		n.add(&Problem{n.place(), "object is missing", "name a file with the manifest, or write the object here"})
 	case !a.Object.isZero() && !a.Review.isZero():
-		n.add(&Problem{n.place(), "object and review do not go together", "a review says all of the request itself"})
+		n.add(&Problem{n.place(), "object and review cannot be combined", "a review contains the whole request"})
 	case !a.Review.isZero():
 		for _, f := range askedFields {
 			if m := n.member(f.name); f.name != "review" && m.isGiven() {
-				n.add(&Problem{m.place(), f.name + " and review do not go together",
-					"a review says all of the request itself"})
+				n.add(&Problem{m.place(), f.name + " and review cannot be combined",
+					"a review contains the whole request"})
 			}
 		}
 	}
@@ -281,7 +285,7 @@ func (n node) finish(c *Case, expect node, dir string) {
 		if !n.lacks("expect", caseFields) {
 			return
 		}
-		n.add(&Problem{n.place(), "expect is missing", "say what is expected, as in expect: allowed"})
+		n.add(&Problem{n.place(), "expect is missing", "write the expected answer, as in expect: allowed"})
 		return
 	}
 	c.Expect = expect.expectation(dir)
@@ -313,7 +317,7 @@ func (n node) expectation(dir string) Expectation {
 	if allowed := n.member("allowed"); allowed.isGiven() {
 		switch yes := allowed.boolean(); {
 		case yes && e.Denied != nil:
-			n.add(&Problem{allowed.place(), "allowed and denied do not go together", ""})
+			n.add(&Problem{allowed.place(), "allowed and denied cannot be combined", ""})
 		case !yes && e.Denied == nil:
 			e.Denied = []Verdict{{Place: allowed.place(), Validation: -1}}
 		}
@@ -323,7 +327,7 @@ func (n node) expectation(dir string) Expectation {
 	}
 	e.Audited = n.member("audited").verdicts(false)
 	if notes := n.member("auditAnnotations"); notes.isGiven() {
-		for _, key := range sortedKeys(notes.object()) {
+		for _, key := range slices.Sorted(maps.Keys(notes.object())) {
 			m := notes.member(key)
 			e.Annotations = append(e.Annotations,
 				Annotation{Place: m.place(), Key: key, Value: m.match(), Absent: m.value == nil})
@@ -334,7 +338,7 @@ func (n node) expectation(dir string) Expectation {
 		e.Untouched = m.place()
 	}
 	if e.Untouched.IsValid() && e.Mutated != nil {
-		n.add(&Problem{e.Untouched, "mutated and untouched do not go together", ""})
+		n.add(&Problem{e.Untouched, "mutated and untouched cannot be combined", ""})
 	}
 	if m := n.member("idempotent"); m.isGiven() && m.boolean() {
 		e.Idempotent = m.place()
@@ -344,27 +348,27 @@ func (n node) expectation(dir string) Expectation {
 	}
 	e.Skipped = n.member("skipped").skips()
 	if created := n.member("created"); created.isGiven() {
-		for _, of := range sortedKeys(created.object()) {
+		for _, of := range slices.Sorted(maps.Keys(created.object())) {
 			m := created.member(of)
 			want := CreatedExpectation{Place: m.place(), Of: of, Expectation: m.expectation(dir)}
 			if len(want.Created) > 0 {
 				n.add(&Problem{m.member("created").place(), "created within created", "name the kind beside " + of})
 			}
 			if want.Mutated != nil && want.Mutated.Golden != nil {
-				n.add(&Problem{m.member("mutated").place(), "what is created has no golden file",
+				n.add(&Problem{m.member("mutated").place(), "a created object does not have a golden file",
 					"name fields, or write the object"})
 			}
 			e.Created = append(e.Created, want)
 		}
 		if e.Denied != nil {
-			n.add(&Problem{created.place(), "denied and created do not go together",
+			n.add(&Problem{created.place(), "denied and created cannot be combined",
 				"nothing is created for an object that is denied"})
 		}
 	}
 	return e
 }
 
-// workloads reads false, or how controllers make objects.
+// workloads reads false, or the settings of workloads.
 func (n node) workloads() Workloads {
 	if follow, ok := n.value.(bool); ok {
 		return Workloads{Off: !follow}
@@ -374,7 +378,7 @@ func (n node) workloads() Workloads {
 	}
 	w := Workloads{User: n.member("user").text(), PodsOf: requests.PodsOf{}}
 	kinds := n.member("podsOf")
-	for _, kind := range sortedKeys(kinds.object()) {
+	for _, kind := range slices.Sorted(maps.Keys(kinds.object())) {
 		for _, path := range kinds.member(kind).list() {
 			if err := w.PodsOf.Add(kind, path.text()); err != nil {
 				path.add(&Problem{Position: path.place(), Message: "podsOf: " + err.Error()})
@@ -384,7 +388,7 @@ func (n node) workloads() Workloads {
 	return w
 }
 
-// verdicts reads what is known of denials and the like: true, text, a mapping or a list.
+// verdicts reads expectations about denials and the like: true, text, a mapping or a list.
 func (n node) verdicts(truth bool) []Verdict {
 	if yes, ok := n.value.(bool); ok && truth {
 		if !yes {
@@ -422,7 +426,7 @@ func (n node) verdicts(truth bool) []Verdict {
 	return all
 }
 
-// PatternProblem says what is wrong with a regular expression.
+// PatternProblem describes the error of a regular expression.
 func PatternProblem(err error) string {
 	if wrong := (*syntax.Error)(nil); errors.As(err, &wrong) {
 		return fmt.Sprintf("%s: `%s`", wrong.Code, wrong.Expr)
@@ -430,7 +434,7 @@ func PatternProblem(err error) string {
 	return err.Error()
 }
 
-// match reads text to compare with.
+// match reads a text to compare with.
 func (n node) match() Text {
 	switch v := n.value.(type) {
 	case nil:
@@ -451,7 +455,7 @@ func (n node) match() Text {
 	case string:
 		return Text{Exact: v, given: true}
 	}
-	n.add(&Problem{n.place(), fmt.Sprintf("%s is text, not %s", n.name(), typeOf(n.value)), "put it in quotes"})
+	n.add(&Problem{n.place(), fmt.Sprintf("%s is a string, not %s", n.name(), typeOf(n.value)), "put it in quotes"})
 	return Text{}
 }
 
@@ -464,7 +468,7 @@ func (n node) readMutated(dir string) *Mutated {
 			return &Mutated{Place: n.place()}
 		}
 		n.add(&Problem{n.place(), "mutated is true, a file or a mapping",
-			"write untouched: true for an object that nothing changes"})
+			"write untouched: true for an object that is not changed"})
 		return nil
 	case string:
 		return &Mutated{Place: n.place(), Golden: n.source(dir)}
@@ -488,7 +492,7 @@ func (n node) readMutated(dir string) *Mutated {
 		}
 	}
 	if given := n.member("fields"); given.isGiven() {
-		for _, path := range sortedKeys(given.object()) {
+		for _, path := range slices.Sorted(maps.Keys(given.object())) {
 			f := Field{Place: given.member(path).place(), Path: path, Value: given.member(path).value}
 			if _, err := parsePath(path); err != nil {
 				n.add(&Problem{f.Place, err.Error(),

@@ -3,12 +3,14 @@ package suite
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/celgate/celgate/internal/tree"
 )
 
-// difference tells where two objects differ, one line for each value: "- path: expected" and "+ path: got".
+// difference lists the differences of two objects, one line for each value: "- path: expected" and "+ path: got".
 func difference(want, got any) string {
 	var lines []string
 	diff("", want, got, &lines)
@@ -33,7 +35,7 @@ func diff(path string, want, got any, lines *[]string) {
 			for k := range g {
 				all[k] = true
 			}
-			for _, k := range sortedKeys(all) {
+			for _, k := range slices.Sorted(maps.Keys(all)) {
 				next := k
 				if strings.ContainsAny(k, `./[]`) {
 					next = `["` + k + `"]`
@@ -60,7 +62,7 @@ func diff(path string, want, got any, lines *[]string) {
 	}
 }
 
-// text is a value in one line, as JSON; text without quotes where that is clear.
+// text returns a value in one line, as JSON; strings without quotes where that is clear.
 func text(v any) string {
 	if v == nil {
 		return "(none)"

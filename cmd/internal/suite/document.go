@@ -3,6 +3,7 @@ package suite
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,7 +13,7 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// A Problem is something in a suite that makes no sense, or that cannot be run.
+// A Problem is a mistake in a suite, or a reason why it cannot run.
 type Problem struct {
 	Position policy.Position
 	Message  string
@@ -27,14 +28,14 @@ func (p *Problem) Error() string {
 	return p.Message
 }
 
-// A node is a value of a suite file and its place. Reading it adds to the problems of the reader.
+// A node is a value of a suite file with its position. Reading it adds to the problems of the reader.
 type node struct {
 	*reader
 	value any
 	path  string
 }
 
-// A reader decodes one document strictly: what is unknown or of the wrong type is a problem with a place.
+// A reader decodes one document strictly: unknown members and wrong types are problems with positions.
 type reader struct {
 	doc      *manifest.Document
 	problems []*Problem
@@ -44,10 +45,10 @@ func (r *reader) root() node { return node{r, r.doc.Object, ""} }
 
 func (n node) place() policy.Position { return n.doc.Place(n.path).Locate(0) }
 
-// add collects a problem.
+// add adds a problem.
 func (r *reader) add(p *Problem) { r.problems = append(r.problems, p) }
 
-// sortedProblems returns the problems in the order of their places.
+// sortedProblems returns the problems ordered by position.
 func (r *reader) sortedProblems() []*Problem {
 	slices.SortStableFunc(r.problems, func(a, b *Problem) int {
 		return cmp.Or(cmp.Compare(a.Position.Line, b.Position.Line), cmp.Compare(a.Position.Column, b.Position.Column))
@@ -64,7 +65,7 @@ func (n node) name() string {
 
 func (n node) isGiven() bool { return n.value != nil }
 
-// member returns a member of a mapping; a node without a value if there is none.
+// member returns a member of a mapping; without a value if it is missing.
 func (n node) member(name string) node {
 	m, _ := n.value.(map[string]any)
 	path := name
@@ -86,7 +87,7 @@ func (n node) mapping(known fields) bool {
 		n.add(&Problem{n.place(), fmt.Sprintf("%s is a mapping, not %s", n.name(), typeOf(n.value)), known.sample()})
 		return false
 	}
-	for _, name := range sortedKeys(m) {
+	for _, name := range slices.Sorted(maps.Keys(m)) {
 		if !known.has(name) {
 			at := n.member(name)
 			p := &Problem{Position: at.place(), Message: fmt.Sprintf("unknown field %q", name)}
@@ -101,7 +102,7 @@ func (n node) mapping(known fields) bool {
 	return true
 }
 
-// lacks reports that a member is not there, and is not there under a name that is nearly right either.
+// lacks reports whether a member is missing, and no similar name is present.
 func (n node) lacks(name string, known fields) bool {
 	m, _ := n.value.(map[string]any)
 	for written := range m {
@@ -119,7 +120,7 @@ func (n node) text() string {
 	}
 	s, ok := n.value.(string)
 	if !ok {
-		n.add(&Problem{n.place(), fmt.Sprintf("%s is text, not %s", n.name(), typeOf(n.value)), "put it in quotes"})
+		n.add(&Problem{n.place(), fmt.Sprintf("%s is a string, not %s", n.name(), typeOf(n.value)), "put it in quotes"})
 	}
 	return s
 }
@@ -188,16 +189,7 @@ func typeOf(v any) string {
 	return fmt.Sprintf("%T", v)
 }
 
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
-// A field is a member of a mapping, with what the reference says about it.
+// A field is a member of a mapping, with its text in the reference.
 type field struct{ name, doc string }
 
 type fields []field
@@ -216,7 +208,7 @@ func (f fields) names() []string {
 
 func (f fields) sample() string { return "it has the members " + strings.Join(f.names(), ", ") }
 
-// similarName returns the known name that is nearly what was written.
+// similarName returns the known name that is similar to a given one.
 func (f fields) similarName(name string) string {
 	best, least := "", 3
 	for _, x := range f {

@@ -17,16 +17,16 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// A Conversion is what became of a test of the Kyverno command line.
+// A Conversion is the result of converting a test of the Kyverno command line.
 type Conversion struct {
 	File string // the test
-	// as YAML, a document for each policy; file names are relative to the folder of the test. Empty: there are none
+	// as YAML, a document for each policy; file names are relative to the folder of the test. Empty: none
 	Suites []byte
 	Cases  int
-	Left   []*Problem // what could not be converted, and what was added
+	Left   []*Problem // parts that were not converted, or were added
 }
 
-// KyvernoTests finds the tests that the Kyverno command line runs: the files that are named, and each kyverno-test.yaml
+// KyvernoTests finds the tests that the Kyverno command line would run: the named files, and each kyverno-test.yaml
 // below a directory.
 func KyvernoTests(paths ...string) (files []string, problems []*Problem) {
 	for _, root := range paths {
@@ -50,8 +50,8 @@ func KyvernoTests(paths ...string) (files []string, problems []*Problem) {
 }
 
 // FromKyverno converts a test of the Kyverno command line, kind Test of cli.kyverno.io/v1alpha1, as far as it is about
-// ValidatingAdmissionPolicies and MutatingAdmissionPolicies. There, each result is about one policy as if there were no
-// other; here, a suite for each policy is the same.
+// ValidatingAdmissionPolicies and MutatingAdmissionPolicies. Each result there is about one policy in isolation; the
+// equivalent here is a suite for each policy.
 func FromKyverno(file string) *Conversion {
 	k := &kyverno{Conversion: Conversion{File: file}, dir: filepath.Dir(file)}
 	docs, problems := manifest.Load(file)
@@ -71,7 +71,7 @@ func FromKyverno(file string) *Conversion {
 	return &k.Conversion
 }
 
-// kyverno is one test on its way.
+// kyverno is the state of a conversion.
 type kyverno struct {
 	Conversion
 	dir       string
@@ -79,14 +79,14 @@ type kyverno struct {
 	resources []kyvernoObject
 	state     []any
 	defaults  suiteRequest
-	values    map[string]map[string]any // variables by policy/resource; those of all under "/"
-	parents   map[string]string         // the subresource, such as deployments/scale, by its kind
+	values    map[string]map[string]any // variables by policy/resource; global ones under "/"
+	parents   map[string]string         // the subresource, such as deployments/scale, by kind
 }
 
 // A kyvernoObject is an object of the files that a test names.
 type kyvernoObject struct {
 	doc   *manifest.Document
-	named string // as in a suite: file.yaml#Kind/namespace/name
+	named string // in the notation of suites: file.yaml#Kind/namespace/name
 }
 
 type kyvernoPolicy struct {
@@ -104,7 +104,7 @@ func (k *kyverno) noteLeft(at policy.Position, message, hint string) {
 	k.Left = append(k.Left, &Problem{at, message, hint})
 }
 
-// The members of a suite, in the order in which people write them.
+// Members of a suite, in the usual order.
 type (
 	suiteFile struct {
 		APIVersion string        `yaml:"apiVersion"`
@@ -132,8 +132,8 @@ type (
 
 // unsupported are the members of a test that concern other kinds of policies.
 var unsupported = map[string]string{
-	"checks":          "assertions about the reports of Kyverno have no counterpart",
-	"exceptions":      "a PolicyException has no meaning for these policies; write a case with expect: skipped, or a match condition",
+	"checks":          "assertions about the reports of Kyverno do not have a counterpart",
+	"exceptions":      "a PolicyException does not have a meaning for these policies; write a case with expect: skipped, or a match condition",
 	"jsonPayload":     "these policies see objects of the API only",
 	"jsonPayloads":    "these policies see objects of the API only",
 	"targetResources": "these policies change the object of the request only",
@@ -142,7 +142,7 @@ var unsupported = map[string]string{
 func (k *kyverno) test(d *manifest.Document) {
 	r := &reader{doc: d}
 	n := r.root()
-	for _, name := range sortedKeys(unsupported) {
+	for _, name := range slices.Sorted(maps.Keys(unsupported)) {
 		if m := n.member(name); m.isGiven() {
 			k.noteLeft(m.place(), name+" is left out", unsupported[name])
 		}
@@ -183,7 +183,7 @@ func (k *kyverno) test(d *manifest.Document) {
 
 	results := n.member("results").list()
 	if len(results) == 0 {
-		k.noteLeft(d.Position(), "the test has no results", "")
+		k.noteLeft(d.Position(), "the test does not have results", "")
 	}
 	done := make([]bool, len(results))
 	for _, p := range k.policies {
@@ -209,7 +209,7 @@ func (k *kyverno) test(d *manifest.Document) {
 	for i, result := range results {
 		if !done[i] {
 			m := result.member("policy")
-			k.noteLeft(m.place(), fmt.Sprintf("no ValidatingAdmissionPolicy or MutatingAdmissionPolicy %q in the files under policies", m.text()), "")
+			k.noteLeft(m.place(), fmt.Sprintf("the files under policies do not contain a ValidatingAdmissionPolicy or MutatingAdmissionPolicy %q", m.text()), "")
 		}
 	}
 	k.Left = append(k.Left, r.sortedProblems()...)
@@ -232,7 +232,7 @@ func (k *kyverno) write(s *suiteFile) {
 	k.Cases += len(s.Cases)
 }
 
-// makeUnique makes the names of cases different from each other.
+// makeUnique makes the names of cases unique.
 func makeUnique(cases []suiteCase) {
 	seen := map[string]int{}
 	for i := range cases {
@@ -243,7 +243,7 @@ func makeUnique(cases []suiteCase) {
 	}
 }
 
-// objects reads a file or directory that a test names.
+// objects reads the objects of a file or directory.
 func (k *kyverno) objects(n node) []kyvernoObject {
 	if !n.isGiven() {
 		return nil
@@ -279,7 +279,7 @@ func (k *kyverno) objects(n node) []kyvernoObject {
 	return all
 }
 
-// readPolicies takes the policies of a file and their bindings, which may stand in another.
+// readPolicies reads the policies of a file and their bindings, which may be in another file.
 func (k *kyverno) readPolicies(n node) {
 	var bindings []kyvernoBinding
 	for _, o := range k.objects(n) {
@@ -288,7 +288,7 @@ func (k *kyverno) readPolicies(n node) {
 				tree.Object(o.doc.Object).Name(), tree.Object(o.doc.Object).Kind().Kind), "")
 			continue
 		}
-		p, b, err := policy.FromObject(o.doc.Object, o.doc)
+		p, b, err := policy.FromObject(o.doc.Object, o.doc.Place)
 		switch {
 		case err != nil:
 			k.noteLeft(o.doc.Position(), err.Error(), "")
@@ -307,8 +307,8 @@ func (k *kyverno) readPolicies(n node) {
 	}
 }
 
-// nameBound names a policy and its bindings. Kyverno applies a policy without a binding; the API server does not, so it
-// gets one.
+// nameBound names a policy and its bindings. Kyverno applies a policy without a binding; the API server does not, so a
+// binding is added.
 func (k *kyverno) nameBound(p kyvernoPolicy) []any {
 	all := []any{p.named}
 	for _, b := range p.bindings {
@@ -327,8 +327,8 @@ func (k *kyverno) nameBound(p kyvernoPolicy) []any {
 	if p.policy.Kind == policy.Validating {
 		spec["validationActions"] = []string{string(policy.Deny)}
 	}
-	k.noteLeft(p.policy.Position, fmt.Sprintf("policy %s has no binding, without which it does nothing in a cluster; the suite has one", p.policy.Name),
-		"write a binding beside the policy and remove that of the suite",
+	k.noteLeft(p.policy.Position, fmt.Sprintf("policy %s does not have a binding, so it has no effect in a cluster; the suite contains one", p.policy.Name),
+		"add a binding to the policy's files and remove the one of the suite",
 	)
 	return append(all, map[string]any{
 		"apiVersion": p.doc.Object["apiVersion"], "kind": p.policy.Kind.Binding(),
@@ -336,10 +336,10 @@ func (k *kyverno) nameBound(p kyvernoPolicy) []any {
 	})
 }
 
-// verbs make the name of a case of the result that it expects.
+// verbs are parts of names of cases, by expected result.
 var verbs = map[string]string{"pass": "passes", "fail": "fails", "skip": "is skipped"}
 
-// cases converts one result, which is about a number of resources.
+// cases converts one result, which concerns several resources.
 func (k *kyverno) cases(n node, p kyvernoPolicy) []suiteCase {
 	result := n.member("result")
 	if !result.isGiven() {
@@ -349,7 +349,7 @@ func (k *kyverno) cases(n node, p kyvernoPolicy) []suiteCase {
 	for _, o := range k.objectsOf(n) {
 		expect := k.expectation(n, result, p, o)
 		if expect == nil {
-			return nil // for each of the resources, the reason is the same
+			return nil // the reason is the same for all resources
 		}
 		c := suiteCase{Name: tree.Object(o.doc.Object).Name() + " " + verbs[result.text()], Expect: expect}
 		c.Object = o.named
@@ -360,7 +360,7 @@ func (k *kyverno) cases(n node, p kyvernoPolicy) []suiteCase {
 	return all
 }
 
-// objectsOf returns the resources that a result is about: all of its kind if it names none.
+// objectsOf returns the resources of a result: all of its kind if it does not name any.
 func (k *kyverno) objectsOf(n node) []kyvernoObject {
 	kind := n.member("kind").text()
 	is := func(o kyvernoObject, name, namespace string) bool {
@@ -378,7 +378,7 @@ func (k *kyverno) objectsOf(n node) []kyvernoObject {
 			}
 		}
 		if !found {
-			k.noteLeft(at.place(), fmt.Sprintf("no object %s in the files under resources",
+			k.noteLeft(at.place(), fmt.Sprintf("the files under resources do not contain the object %s",
 				strings.TrimSpace(kind+" "+name)), "")
 		}
 	}
@@ -390,7 +390,7 @@ func (k *kyverno) objectsOf(n node) []kyvernoObject {
 	for _, item := range specs {
 		if sub := item.member("subresource"); sub.isGiven() {
 			k.noteLeft(sub.place(), "subresource is left out",
-				"say subresource: deployments/scale and the like in the case")
+				"write the subresource in the case, such as subresource: deployments/scale")
 		}
 		find(item, item.member("name").text(), item.member("namespace").text())
 	}
@@ -400,7 +400,7 @@ func (k *kyverno) objectsOf(n node) []kyvernoObject {
 	return all
 }
 
-// expectation says what a result means here; nil, with a reason, if nothing does.
+// expectation converts an expected result; nil, with a reason, if it has no equivalent.
 func (k *kyverno) expectation(n, result node, p kyvernoPolicy, o kyvernoObject) any {
 	for _, name := range []string{"generatedResource", "cloneSourceResource"} {
 		if m := n.member(name); m.isGiven() {
@@ -427,12 +427,12 @@ func (k *kyverno) expectation(n, result node, p kyvernoPolicy, o kyvernoObject) 
 	case what == "fail":
 		return map[string]any{"audited": map[string]any{"policy": p.policy.Name}}
 	}
-	k.noteLeft(result.place(), fmt.Sprintf("the result %q of a %s has no counterpart", result.text(), p.policy.Kind),
+	k.noteLeft(result.place(), fmt.Sprintf("the result %q of a %s does not have a counterpart", result.text(), p.policy.Kind),
 		"write the case by hand")
 	return nil
 }
 
-// acts reports that a binding of a policy has an action; the binding that a policy without one gets denies.
+// acts reports whether a binding of a policy has an action; an added binding denies.
 func (p kyvernoPolicy) acts(action policy.Action) bool {
 	return len(p.bindings) == 0 && action == policy.Deny ||
 		slices.ContainsFunc(p.bindings, func(b kyvernoBinding) bool {
@@ -440,7 +440,7 @@ func (p kyvernoPolicy) acts(action policy.Action) bool {
 		})
 }
 
-// patchedFile names the object after mutations, if the test says what it is.
+// patchedFile names the file with the object after mutations, if the test has one.
 func (k *kyverno) patchedFile(n node, o kyvernoObject) any {
 	file := n.member("patchedResources")
 	if !file.isGiven() {
@@ -454,12 +454,12 @@ func (k *kyverno) patchedFile(n node, o kyvernoObject) any {
 			return map[string]any{"mutated": golden.named}
 		}
 	}
-	k.noteLeft(file.place(), fmt.Sprintf("no object %s in %s", describe(o.doc.Object), file.text()),
-		"what the policy makes of it is not compared")
+	k.noteLeft(file.place(), fmt.Sprintf("%[2]s does not contain the object %[1]s", describe(o.doc.Object), file.text()),
+		"the result of the policy is not compared")
 	return "mutated"
 }
 
-// variables takes the operation from the variables of Kyverno; others do not exist for these policies.
+// variables takes the operation from Kyverno's variables; other variables do not exist for these policies.
 func (k *kyverno) variables(c *suiteCase, p kyvernoPolicy, o kyvernoObject, n node) {
 	values := maps.Clone(k.values["/"])
 	if values == nil {
@@ -468,16 +468,16 @@ func (k *kyverno) variables(c *suiteCase, p kyvernoPolicy, o kyvernoObject, n no
 	maps.Copy(values, k.values[p.policy.Name+"/"+tree.Object(o.doc.Object).Name()])
 	operation, _ := values["request.operation"].(string)
 	switch operation = strings.ToUpper(operation); {
-	case operation == "" && c.Subresource != "", operation == "UPDATE": // a subresource is there before it is written
+	case operation == "" && c.Subresource != "", operation == "UPDATE": // a subresource belongs to an existing object
 		operation = "UPDATE"
 		c.Operation, c.Old = operation, c.Object
-		k.noteLeft(n.place(), fmt.Sprintf("the test does not say what %s was before the update; the suite takes it as it is", describe(o.doc.Object)), "give it under old")
+		k.noteLeft(n.place(), fmt.Sprintf("the test does not contain %s before the update; the suite uses it unchanged", describe(o.doc.Object)), "add it under old")
 	case operation != "CREATE":
 		c.Operation = operation
 	}
 }
 
-// readValues takes what a document of the kind Values says about namespaces, operations and subresources.
+// readValues reads namespaces, operations and subresources of a document of the kind Values.
 func (k *kyverno) readValues(n node) {
 	if k.values == nil {
 		k.values, k.parents = map[string]map[string]any{}, map[string]string{}
@@ -495,7 +495,7 @@ func (k *kyverno) readValues(n node) {
 		k.state = append(k.state, namespace)
 	}
 	take := func(under string, values node) {
-		for _, name := range sortedKeys(values.object()) {
+		for _, name := range slices.Sorted(maps.Keys(values.object())) {
 			m := values.member(name)
 			if name != "request.operation" {
 				k.noteLeft(m.place(), fmt.Sprintf("the variable %s is left out", name),
@@ -514,7 +514,7 @@ func (k *kyverno) readValues(n node) {
 			take(p.member("name").text()+"/"+resource.member("name").text(), resource.member("values"))
 		}
 		if rules := p.member("rules"); rules.isGiven() {
-			k.noteLeft(rules.place(), "values of rules are left out", "these policies have no rules")
+			k.noteLeft(rules.place(), "values of rules are left out", "these policies do not have rules")
 		}
 	}
 	for _, item := range n.member("subresources").list() {
@@ -525,7 +525,7 @@ func (k *kyverno) readValues(n node) {
 	}
 }
 
-// readUser takes the user of a document of the kind UserInfo.
+// readUser reads the user of a document of the kind UserInfo.
 func (k *kyverno) readUser(n node) {
 	user := n.member("userInfo")
 	k.defaults.User = user.member("username").text()
@@ -539,7 +539,7 @@ func (k *kyverno) readUser(n node) {
 	}
 }
 
-// readContext takes the objects of a document of the kind Context as the state of the cluster.
+// readContext reads the objects of a document of the kind Context as the state of the cluster.
 func (k *kyverno) readContext(n node) {
 	for _, item := range n.member("spec").member("resources").list() {
 		if object := item.object(); object != nil {
@@ -551,7 +551,7 @@ func (k *kyverno) readContext(n node) {
 	}
 }
 
-// WriteSuites writes the suites beside the test, and never over a file.
+// WriteSuites writes the suites beside the test, without overwriting files.
 func (c *Conversion) WriteSuites() (string, error) {
 	path := filepath.Join(filepath.Dir(c.File), "suite.yaml")
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)

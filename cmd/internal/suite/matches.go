@@ -10,8 +10,8 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// matches tells for each policy in force whether it is for the request: an entry for each binding and param, or one
-// for the policy that is not for the request, whatever the binding.
+// matches reports for each policy in force whether it matches the request: an entry for each binding and param, or one
+// for a policy that does not match with any binding.
 func (run *caseRun) matches() []explain.Match {
 	if run.prepared == nil || run.matched != nil {
 		return run.matched
@@ -51,8 +51,8 @@ func (run *caseRun) matches() []explain.Match {
 	return all
 }
 
-// isOfConditions reports an outcome of a match condition, or of all of them: one without an expression that comes
-// first.
+// isOfConditions reports whether an outcome is that of a match condition, or of all of them: then it comes first and
+// does not have an expression.
 func (run *caseRun) isOfConditions(m explain.Match, o celgate.Outcome, first bool) bool {
 	if !o.Expr.IsZero() {
 		return isCondition(o)
@@ -61,12 +61,12 @@ func (run *caseRun) isOfConditions(m explain.Match, o celgate.Outcome, first boo
 	return first && p != nil && len(p.MatchConditions) > 0
 }
 
-// skippedMatch is a match whose condition is false.
+// skippedMatch returns a match whose condition is false.
 func (run *caseRun) skippedMatch(m explain.Match, o celgate.Outcome) explain.Match {
-	m.Matched, m.Err, m.By, m.Field, m.Reason = false, nil, "matchConditions", o.Field, "a match condition is false"
+	m.Matched, m.Err, m.By, m.Field, m.Reason = false, nil, "matchConditions", o.Field(), "a match condition is false"
 	if p := run.policy(m); p != nil {
 		for _, c := range p.MatchConditions {
-			if c.Expr.Field == o.Field {
+			if c.Expr.Field == o.Field() {
 				m.Reason = "the match condition " + c.Name + " is false"
 			}
 		}
@@ -74,7 +74,7 @@ func (run *caseRun) skippedMatch(m explain.Match, o celgate.Outcome) explain.Mat
 	return m
 }
 
-// failedCondition is a match whose conditions fail, unless another one of them is false.
+// failedCondition returns a match whose conditions fail, unless another one of them is false.
 func (run *caseRun) failedCondition(m explain.Match, messages []string) explain.Match {
 	m.Matched, m.Err = false, nil
 	if p := run.policy(m); p != nil && p.FailurePolicy == policy.Ignore {

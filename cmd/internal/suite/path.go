@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// A step goes from a value to a member of a mapping, to an item of a list, or to the first item of a list that has a
-// member with a value.
+// A step leads from a value to a member of a mapping, to an item of a list, or to the first item of a list with a given
+// member.
 type step struct {
-	name  string // of a member, or of the member that an item is found by
-	value string // that an item is found by
+	name  string // of a member, or of the member that identifies an item
+	value string // the value that identifies an item
 	index int
 	kind  stepKind
 }
@@ -23,7 +23,7 @@ const (
 	keyed
 )
 
-// parsePath takes a path such as spec.containers[name=app].ports[0] or metadata.labels["a.b/c"] apart.
+// parsePath parses a path such as spec.containers[name=app].ports[0] or metadata.labels["a.b/c"].
 func parsePath(path string) ([]step, error) {
 	var steps []step
 	for rest := path; rest != ""; {
@@ -74,7 +74,7 @@ func bracket(s string) (step, string, error) {
 	return step{name: inside}, rest, nil
 }
 
-// valueAt returns the value at a path, nil if there is none.
+// valueAt returns the value at a path; nil if there is none.
 func valueAt(v any, steps []step) any {
 	for _, s := range steps {
 		switch s.kind {

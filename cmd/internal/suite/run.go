@@ -15,23 +15,25 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/cmd/internal/requests"
 	"github.com/celgate/celgate/explain"
+	"github.com/celgate/celgate/internal/static"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/state"
 )
 
-// Options say how suites run. The zero value runs everything.
+// Options configure a run. The zero value runs everything.
 type Options struct {
 	Only        *regexp.Regexp // cases whose "suite/case" matches; nil: all
 	KubeVersion string         // empty: the newest
 	Update      bool           // write golden files instead of comparing with them
-	Set         *policy.Set    // in place of the policies of the suites; nil: theirs
-	FollowAll   bool           // workloads are followed even where no policy can be for what controllers make
-	Coverage    *Coverage      // nil: not wanted; else it counts what the cases see
+	Set         *policy.Set    // replaces the policies of the suites; nil: not replaced
+	Static      []static.Dir   // of static policies, in addition to those of each suite
+	FollowAll   bool           // workloads are followed even if no policy can match the created objects
+	Coverage    *Coverage      // receives the coverage; may be nil
 }
 
-// A Result is what became of one request of a case.
+// A Result is the result of one request of a case.
 type Result struct {
 	Suite   string
 	Name    string // of the case; with the object if there are several
@@ -39,40 +41,40 @@ type Result struct {
 	Status  Status
 	Elapsed time.Duration
 
-	Failures []Failure  // what is not as expected
-	Problems []*Problem // why it could not run
-	Updated  string     // the golden file that was written
-	Notes    []string   // what makes the answer uncertain
+	Failures []Failure  // unmet expectations
+	Problems []*Problem // reasons why it could not run
+	Updated  string     // the golden file written
+	Notes    []string   // reasons why the answer is uncertain
 
 	Request  *celgate.Request
 	Decision *celgate.Decision
-	Created  []Created   // what controllers would make of the object
+	Created  []Created   // objects that controllers would create
 	Set      *policy.Set // the policies and bindings of the suite
 }
 
-// A Status is what became of a case.
+// A Status is the status of a case.
 type Status string
 
-// The statuses.
+// Statuses.
 const (
 	Passed Status = "passed"
 	Failed Status = "failed"
 	NotRun Status = "not run"
 )
 
-// A Failure is one expectation that does not hold.
+// A Failure is one unmet expectation.
 type Failure struct {
 	Place    policy.Position // of the expectation
 	Expected string
 	Got      string
 	Hint     string   // empty: none
 	Causes   []Cause  // the expressions that decided
-	Notes    []string // which policies were not for the request and why, and what was assumed
+	Notes    []string // policies that did not match, with reasons, and assumptions
 
-	created bool // it is of something that controllers make
+	created bool // it concerns a created object
 }
 
-// Run decides about every case and yields the results in the order of the suites. Cases run in parallel.
+// Run runs every case and yields the results in the order of the suites. Cases run in parallel.
 func Run(ctx context.Context, suites []*Suite, opts Options) iter.Seq[Result] {
 	return func(yield func(Result) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -193,7 +195,7 @@ func (c *Case) documents() ([]*manifest.Document, []*Problem) {
 	return docs, problems
 }
 
-// A caseRun is one object of a case on its way.
+// A caseRun is the state of one object of a case.
 type caseRun struct {
 	*Result
 	doc   *manifest.Document
@@ -201,14 +203,14 @@ type caseRun struct {
 	ctx   context.Context
 
 	workloads *requests.Workloads
-	created   []*caseRun        // what controllers would make of the object
-	says      string            // what is created, such as "Pod shop/web-*"; empty: the object of the case itself
+	created   []*caseRun        // objects that controllers would create
+	says      string            // the created object, such as "Pod shop/web-*"; empty: the object of the case itself
 	prepared  *celgate.Prepared // nil if the server refuses to decode the object
-	matched   []explain.Match   // see matches; nil: nobody has asked
+	matched   []explain.Match   // see matches; nil: not computed yet
 	how       explain.Options
 }
 
-// observation is how the one decision is made that counts for coverage.
+// observation returns the options of the decision that counts for coverage.
 func (r *runner) observation(a *arena) (how explain.Options) {
 	if c := r.opts.Coverage; c != nil {
 		how.Observe = func(seen explain.Observation) { c.observe(&a.set, seen) }
@@ -216,11 +218,11 @@ func (r *runner) observation(a *arena) (how explain.Options) {
 	return how
 }
 
-// decide makes the request of one document, decides about it and compares.
+// decide makes the request of one document, decides it and compares the answer.
 func (r *runner) decide(ctx context.Context, c *Case, a *arena, run *caseRun) {
 	run.arena, run.ctx, run.how = a, ctx, r.observation(a)
 	defer func() {
-		if p := recover(); p != nil { // one case that breaks something must not take the others with it
+		if p := recover(); p != nil { // a panic of one case must not lose the results of the others
 			run.setNotRun(&Problem{c.Place, fmt.Sprintf("internal error: %v", p),
 				"please report it, with this:\n" + string(debug.Stack())})
 		}
@@ -242,7 +244,7 @@ func (r *runner) decide(ctx context.Context, c *Case, a *arena, run *caseRun) {
 	given := c.Asked.Workloads
 	run.workloads = &requests.Workloads{Off: given.Off, All: r.opts.FollowAll || len(c.Expect.Created) > 0,
 		User: given.User, PodsOf: given.PodsOf}
-	if run.Decision.Allowed && run.workloads.Follows(run.Request, a.requests.Types, a.engine) {
+	if run.Decision.Allowed && run.workloads.Follows(run.Request, a.types, a.engine) {
 		if run.follow(run.workloads, run.Decision.Object, run.Request); run.Status == NotRun {
 			return
 		}
@@ -259,14 +261,14 @@ func (r *Result) setNotRun(p *Problem) {
 	r.Status, r.Problems, r.Decision, r.Failures, r.Created = NotRun, []*Problem{p}, nil, nil, nil
 }
 
-// request makes the request of a case for one document, and says who makes it; nobody is said of a review.
+// request makes the request of a case for one document, and returns its user; nil for a review.
 func (a *arena) request(ctx context.Context, c *Case, doc *manifest.Document) (*celgate.Request, *requests.Identity,
 	*Problem) {
 	fail := func(place policy.Position, err error) (*celgate.Request, *requests.Identity, *Problem) {
 		return nil, nil, &Problem{Position: place, Message: err.Error(), Hint: words.Hint(err)}
 	}
 	if manifest.IsReview(doc.Object) {
-		r, err := a.requests.ReviewRequest(doc.Object)
+		r, err := celgate.NewRequestFromReview(a.types, doc.Object)
 		if err != nil {
 			return fail(c.Place, err)
 		}
@@ -281,7 +283,7 @@ func (a *arena) request(ctx context.Context, c *Case, doc *manifest.Document) (*
 		UID:    c.Asked.UID, Extra: c.Asked.Extra,
 		DryRun: c.Asked.DryRun, Namespace: c.Asked.Namespace,
 	}
-	id, err := requests.IdentityOf(ctx, a.requests, asked, c.Asked.Pod)
+	id, err := requests.IdentityOf(ctx, a.cluster, asked, c.Asked.Pod)
 	if err != nil {
 		return fail(c.Asked.podPlace, err)
 	}
@@ -297,7 +299,7 @@ func (a *arena) request(ctx context.Context, c *Case, doc *manifest.Document) (*
 		return fail(c.Place, err)
 	}
 	if len(olds) > 0 {
-		before, err := state.New(a.requests.Types)
+		before, err := state.New(a.types)
 		if err != nil {
 			return fail(c.Place, err)
 		}
@@ -305,18 +307,16 @@ func (a *arena) request(ctx context.Context, c *Case, doc *manifest.Document) (*
 			if old, err = applyPatches(old, c.Asked.OldPatches); err != nil {
 				return fail(c.Place, err)
 			}
-			kind := tree.Object(old).Kind()
-			if to, _, err := a.requests.Target(kind, asked.Subresource); err == nil {
-				old = celgate.WithNamespace(old,
-					&celgate.Request{Kind: kind, Namespace: a.requests.NamespaceOf(old, to, asked)})
+			if to, _, err := a.types.Target(tree.Object(old).Kind(), asked.Subresource); err == nil {
+				old = to.WithNamespace(old, asked.Namespace)
 			}
-			if before, err = before.With(store(old, a.requests.Types)); err != nil {
+			if before, err = before.With(store(old, a.types)); err != nil {
 				return fail(c.Asked.Old.place(c), err)
 			}
 		}
 		asked.Old = before.Get
 	}
-	r, err := a.requests.Request(ctx, object, asked)
+	r, err := celgate.NewRequest(ctx, a.types, a.cluster, object, asked)
 	if err != nil {
 		return fail(c.Place, err)
 	}
@@ -331,7 +331,7 @@ func (s *Source) place(c *Case) policy.Position {
 	return s.Place
 }
 
-// olds are the objects before an update. Without any an oldPatch says how the object itself differed.
+// olds returns the objects before an update. Without any, oldPatch applied to the object itself.
 func (c *Case) olds(doc *manifest.Document) ([]map[string]any, []*Problem) {
 	if c.Asked.Old.isZero() {
 		if len(c.Asked.OldPatches) > 0 {

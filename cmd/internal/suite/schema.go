@@ -15,8 +15,8 @@ var (
 	truthShape  = shape{"type": "boolean"}
 )
 
-// JSONSchema is the JSON Schema (draft 7) of suites and cases, for editors. It is made of what the decoder knows, but
-// says less: the decoder knows which members go together, too.
+// JSONSchema returns the JSON Schema (draft 7) of suites and cases, for editors. It is derived from the decoder, but
+// less strict: the decoder also checks combinations of members.
 func JSONSchema() ([]byte, error) {
 	definitions := shape{}
 	define := func(name string, s shape) shape {
@@ -62,7 +62,7 @@ func JSONSchema() ([]byte, error) {
 		return s
 	}
 	suite := document("Suite", suiteFields, map[string]shape{
-		"policies": newOneOrMore(source), "state": newOneOrMore(source), "defaults": mappingShape(askedFields, asked),
+		"policies": newOneOrMore(source), "staticPolicies": newOneOrMore(textShape), "state": newOneOrMore(source), "defaults": mappingShape(askedFields, asked),
 		"cases": newOneOrMore(define("case", mappingShape(caseFields, asked))),
 	})
 	suite["required"] = []string{"apiVersion", "kind", "cases"}
@@ -73,7 +73,7 @@ func JSONSchema() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// mappingShape is a mapping with known members, which are text unless shapes say otherwise.
+// mappingShape returns a mapping with known members, which are strings unless shapes has them.
 func mappingShape(known fields, shapes map[string]shape) shape {
 	members := shape{}
 	for _, f := range known {
@@ -82,7 +82,7 @@ func mappingShape(known fields, shapes map[string]shape) shape {
 			of = textShape
 		}
 		described := shape{"description": strings.ReplaceAll(f.doc, "`", "")}
-		if of["$ref"] != nil { // which allows nothing beside it
+		if of["$ref"] != nil { // does not allow other members beside it
 			of = shape{"allOf": []shape{of}}
 		}
 		maps.Copy(described, of)
@@ -93,7 +93,7 @@ func mappingShape(known fields, shapes map[string]shape) shape {
 
 func newUnion(shapes ...shape) shape { return shape{"anyOf": shapes} }
 
-// newOneOrMore is a list, or what it would have as its only item.
+// newOneOrMore returns a list, or its only item.
 func newOneOrMore(item shape) shape {
 	return newUnion(item, shape{"type": "array", "items": item})
 }

@@ -1,19 +1,22 @@
-// Package suite tests policies: a suite says which requests there are and what is expected of each.
+// Package suite tests policies: a suite has requests and their expected answers.
 //
-// Suites are YAML documents of the kind Suite (celgate.dev/v1alpha1), or folders with a policy.yaml and a folder
-// cases of documents of the kind Case. [Load] finds them, [Run] decides about every request as the API server
-// would, and tells what is not as expected.
+// Suites are YAML documents of the kind Suite (celgate.dev/v1alpha1), or folders with a policy.yaml and a folder cases
+// with documents of the kind Case. [Load] finds them, [Run] decides every request as the API server would, and reports
+// unmet expectations.
 package suite
 
 import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
 
 	"github.com/celgate/celgate/cmd/internal/requests"
 	"github.com/celgate/celgate/manifest"
@@ -23,35 +26,36 @@ import (
 // APIVersion is the version of suites and cases.
 const APIVersion = "celgate.dev/v1alpha1"
 
-// A Suite is what one file, or one folder with cases, holds.
+// A Suite is the content of one file, or of one folder with cases.
 type Suite struct {
 	Name     string
 	File     string // the suite file, or the folder
 	Policies []Source
+	Static   []Source // directories of static policies
 	State    []Source
 	Cases    []*Case
 }
 
-// A Source is objects in a file or directory, or one object that stands in the suite itself.
+// A Source is objects in a file or directory, or one object in the suite itself.
 type Source struct {
 	Path   string // relative to the working directory
-	Only   string // of the objects in the file the one with this name; empty: all
+	Only   string // the name of one object in the file; empty: all
 	Inline *manifest.Document
-	Place  policy.Position // where it was named
+	Place  policy.Position // where it is named
 }
 
 func (s *Source) isZero() bool { return s == nil || s.Path == "" && s.Inline == nil }
 
-// A Case is one request, or the same for several objects, with what is expected.
+// A Case is one request, or the same request for several objects, with its expected answer.
 type Case struct {
 	Name   string // of the case, and of the row of its table
 	Place  policy.Position
-	State  []Source // exists in this case only
+	State  []Source // for this case only
 	Asked  Asked
 	Expect Expectation
 }
 
-// Asked says what is requested.
+// Asked describes a request.
 type Asked struct {
 	Object, Old, Review *Source
 	Patches             []map[string]any // JSON merge patches of the object, in order
@@ -61,23 +65,23 @@ type Asked struct {
 	User                string
 	Groups              []string
 	UID                 string
-	Extra               map[string][]string
+	Extra               map[string]authenticationv1.ExtraValue
 	Pod                 string // "namespace/name" of the Pod that makes the request
 	podPlace            policy.Position
-	Workloads           Workloads // what controllers make of the object is asked about too
+	Workloads           Workloads // whether objects that controllers create are evaluated, too
 	DryRun              bool
 	Namespace           string
 }
 
-// Workloads say whether and how a case follows its object to what controllers make of it. The zero value follows the
-// kinds that are built in.
+// Workloads defines whether and how objects that controllers create for a case's object are evaluated. The zero value
+// follows built-in kinds.
 type Workloads struct {
 	Off    bool
-	User   string // of all controllers; empty: each has a service account
+	User   string // of all controllers; empty: a service account for each
 	PodsOf requests.PodsOf
 }
 
-// An Expectation is everything that must hold of an answer.
+// An Expectation is everything that must hold for an answer.
 type Expectation struct {
 	Place       policy.Position
 	Denied      []Verdict // each must be among the denials; nil: allowed
@@ -85,16 +89,16 @@ type Expectation struct {
 	Audited     []Verdict // each must be among the audited failures
 	Annotations []Annotation
 	Mutated     *Mutated
-	Untouched   policy.Position // valid: policies leave the object alone
-	Idempotent  policy.Position // valid: a second run of mutating policies changes nothing
-	Survives    policy.Position // valid: what each policy set is there after all others
-	Skipped     []Skip          // policies that take no part
+	Untouched   policy.Position // valid: policies must not change the object
+	Idempotent  policy.Position // valid: a second run of mutating policies must not change anything
+	Survives    policy.Position // valid: the changes of each policy must survive all others
+	Skipped     []Skip          // policies that must not match
 	Created     []CreatedExpectation
 
 	warningsGiven bool
 }
 
-// A Verdict describes a denial, a warning or an audited failure by what is known of it.
+// A Verdict describes a denial, a warning or an audited failure by some of its members.
 type Verdict struct {
 	Place      policy.Position
 	Policy     string
@@ -118,10 +122,10 @@ type Annotation struct {
 	Absent bool
 }
 
-// Mutated says what mutations make of the object.
+// Mutated describes the object after mutations.
 type Mutated struct {
 	Place  policy.Position
-	Golden *Source // a file that holds the object
+	Golden *Source // a file with the object
 	Object *manifest.Document
 	Fields []Field
 }
@@ -130,10 +134,10 @@ type Mutated struct {
 type Field struct {
 	Place policy.Position
 	Path  string
-	Value any // nil: absent
+	Value any // nil: missing
 }
 
-// A Skip is a policy that takes no part, and why.
+// A Skip is a policy that must not match, with the reason.
 type Skip struct {
 	Place     policy.Position
 	Policy    string // empty: every policy of the suite
@@ -142,7 +146,7 @@ type Skip struct {
 	Condition string // name of a match condition
 }
 
-// Text is text to compare with; the zero value holds for every text.
+// A Text is a text to compare with; the zero value matches every text.
 type Text struct {
 	Exact    string
 	Contains string
@@ -176,12 +180,12 @@ func Load(paths ...string) ([]*Suite, []*Problem) {
 	return l.suites, l.problems
 }
 
-// katNames are the files of tests of kat, which say in their names what is expected and what they hold.
+// katNames matches the files of tests of kat, whose names contain the expectation and the content.
 var katNames = regexp.MustCompile(`(?i)\.(allow|deny|warn|audit|mutate|error)\.(object|oldObject|params|request|namespaceObject|gold|annotations)\.(ya?ml|json)$`)
 
-// katTest returns the name of a test of kat below a directory, "" if there is none.
+// katTest returns the name of a test of kat below a directory; "" if there is none.
 func katTest(root string) (name string) {
-	// What cannot be read holds no test.
+	// Unreadable files are not tests.
 	_ = filepath.WalkDir(root, func(_ string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() && katNames.MatchString(entry.Name()) {
 			name = entry.Name()
@@ -239,7 +243,7 @@ func (l *loader) directory(root string) {
 
 func exists(path string) bool { _, err := os.Stat(path); return err == nil }
 
-// file takes the suites of a file. A file that was named must hold one.
+// file reads the suites of a file. A named file must have one.
 func (l *loader) file(path string, named bool) {
 	key := filepath.Clean(path)
 	if had, seen := l.seen[key]; seen {
@@ -272,7 +276,7 @@ func (l *loader) file(path string, named bool) {
 				exists(filepath.Join(parent, "policy.yaml")) {
 				l.folder(parent)
 			} else {
-				l.problem(&Problem{d.Position(), "a Case belongs in a folder cases beside a policy.yaml",
+				l.problem(&Problem{d.Position(), "a Case belongs in a folder cases next to a policy.yaml",
 					"or write it under cases of a Suite"})
 			}
 		default:
@@ -288,12 +292,12 @@ func (l *loader) file(path string, named bool) {
 	}
 }
 
-// IsRecognised reports an object of this package's kinds.
+// IsRecognised reports whether an object is of this package's kinds.
 func IsRecognised(object map[string]any) bool {
 	return manifest.IsSuite(object)
 }
 
-// folder takes a folder with policy.yaml and cases.
+// folder reads a folder with policy.yaml and cases.
 func (l *loader) folder(dir string) {
 	key := filepath.Join(dir, "cases")
 	l.found = true
@@ -311,7 +315,7 @@ func (l *loader) folder(dir string) {
 	}
 	for _, d := range docs {
 		if kind, _ := d.Object["kind"].(string); !IsRecognised(d.Object) || kind != "Case" {
-			continue // objects that cases name
+			continue // objects named by cases
 		}
 		r := &reader{doc: d}
 		n := r.root()
@@ -329,7 +333,7 @@ func (l *loader) folder(dir string) {
 	l.suites = append(l.suites, s)
 }
 
-// conventions are the files that a suite has if it names none.
+// conventions are the default files of a suite.
 func (s *Suite) conventions(dir string) {
 	if s.Policies == nil {
 		if path := filepath.Join(dir, "policy.yaml"); exists(path) {
@@ -366,8 +370,9 @@ func (l *loader) suite(d *manifest.Document) {
 		}
 	}
 	s.Policies, s.State = n.member("policies").sources(dir), n.member("state").sources(dir)
+	s.Static = n.member("staticPolicies").sources(dir)
 	s.conventions(dir)
-	if len(s.Policies) == 0 {
+	if len(s.Policies)+len(s.Static) == 0 {
 		n.add(&Problem{d.Position(), "policies is missing",
 			"name the files of the policies, as in policies: [policy.yaml]"})
 	}
@@ -401,7 +406,7 @@ func (n node) version() {
 	}
 }
 
-// Files returns the files and directories that suites are made of.
+// Files returns the files and directories of suites.
 func Files(suites []*Suite) []string {
 	files := map[string]bool{}
 	add := func(sources ...*Source) {
@@ -413,7 +418,7 @@ func Files(suites []*Suite) []string {
 	}
 	for _, s := range suites {
 		files[s.File] = true
-		for _, list := range [][]Source{s.Policies, s.State} {
+		for _, list := range [][]Source{s.Policies, s.Static, s.State} {
 			for i := range list {
 				add(&list[i])
 			}
@@ -428,5 +433,5 @@ func Files(suites []*Suite) []string {
 			}
 		}
 	}
-	return sortedKeys(files)
+	return slices.Sorted(maps.Keys(files))
 }

@@ -4,21 +4,27 @@
 //	go -C conformance run ./cmd/corpus -check
 //	go -C conformance run ./cmd/corpus -record -run 'params/'
 //	go -C conformance run ./cmd/corpus -record -missing
+//	go -C conformance run ./cmd/corpus -record -minor 1.36
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/conformance/corpus"
+	"github.com/celgate/celgate/conformance/server"
 	"github.com/celgate/celgate/internal/conformance"
 )
 
@@ -29,11 +35,22 @@ func main() {
 	flag.BoolVar(&r.record, "record", false, "write the answers into the cases")
 	flag.BoolVar(&r.check, "check", false, "compare the answers with what is recorded")
 	flag.BoolVar(&r.missing, "missing", false, "only cases without an answer")
+	flag.StringVar(&r.minor, "minor", celgate.Newest, "the Kubernetes `minor` of the servers; all: each in turn")
 	flag.StringVar(&r.dir, "dir", "../internal/conformance/testdata", "the `folder` of the corpus")
 	flag.StringVar(&r.match, "run", "", "only cases whose area/name matches this `regexp`")
-	flag.IntVar(&r.servers, "servers", 2, "how many servers answer side by side")
+	flag.IntVar(&r.servers, "servers", 6, "how many servers answer side by side; each mostly waits for policies to be in force")
 	flag.Parse()
-	if err := r.do(ctx); err != nil {
+	minors := []string{r.minor}
+	if r.minor == "all" {
+		minors = append(server.Minors(), celgate.Newest)
+	}
+	var errs []error
+	for _, r.minor = range minors {
+		if err := r.do(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", r.minor, err))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
 		fmt.Fprintln(os.Stderr, "corpus:", err)
 		os.Exit(1)
 	}
@@ -42,7 +59,7 @@ func main() {
 // A run is one call of the command.
 type run struct {
 	record, check, missing bool
-	dir, match             string
+	dir, match, minor      string
 	servers                int
 
 	mu     sync.Mutex
@@ -59,13 +76,31 @@ func (r *run) do(ctx context.Context) error {
 		return err
 	}
 	began := time.Now()
+	r.differ, r.failed = 0, 0
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var wait sync.WaitGroup
-	errs := make([]error, max(1, min(r.servers, (len(cases)+19)/20)))
-	for i := range errs {
-		// Neighbours often share their policies, so each server gets a run of them.
-		part := cases[len(cases)*i/len(errs) : len(cases)*(i+1)/len(errs)]
+	var parts [][]*conformance.Case
+	var with, added, without []*conformance.Case
+	for _, c := range cases {
+		switch {
+		case len(c.AddedPlugins()) > 0:
+			added = append(added, c)
+		case c.HasPlugins():
+			with = append(with, c)
+		default:
+			without = append(without, c)
+		}
+	}
+	for _, of := range [][]*conformance.Case{with, added, without} {
+		servers := min(r.servers, (len(of)+19)/20)
+		for i := range servers {
+			// Neighbours often share their policies, so each server gets a run of them.
+			parts = append(parts, of[len(of)*i/servers:len(of)*(i+1)/servers])
+		}
+	}
+	errs := make([]error, len(parts))
+	for i, part := range parts {
 		wait.Go(func() {
 			if errs[i] = r.serve(ctx, part); errs[i] != nil {
 				cancel()
@@ -78,7 +113,7 @@ func (r *run) do(ctx context.Context) error {
 			return err
 		}
 	}
-	fmt.Printf("%d cases, %d differences, %d without an answer, %.0f s\n", len(cases), r.differ, r.failed,
+	fmt.Printf("%s: %d cases, %d differences, %d without an answer, %.0f s\n", r.minor, len(cases), r.differ, r.failed,
 		time.Since(began).Seconds())
 	if r.failed > 0 || r.check && r.differ > 0 {
 		return fmt.Errorf("the corpus is not as recorded")
@@ -97,16 +132,28 @@ func (r *run) cases() ([]*conformance.Case, error) {
 	}
 	var cases []*conformance.Case
 	for _, c := range all {
-		if match.MatchString(c.Name) && (!r.missing || c.Want == nil) {
-			cases = append(cases, c)
+		known := c.WantOf(r.minor) != nil
+		if !match.MatchString(c.Name) || r.missing && known {
+			continue
 		}
+		if r.check && !known && r.minor != celgate.Newest { // an older minor was not asked about every case
+			continue
+		}
+		cases = append(cases, c)
 	}
 	return cases, nil
 }
 
 // serve runs cases on one server.
 func (r *run) serve(ctx context.Context, cases []*conformance.Case) error {
-	recorder, err := corpus.Start(ctx)
+	var options server.Options
+	if cases[0].HasPlugins() {
+		options.Plugins = server.Disturbing
+	}
+	if added := cases[0].AddedPlugins(); added != nil {
+		options.Args = []string{"--enable-admission-plugins=" + strings.Join(added, ",")}
+	}
+	recorder, err := corpus.Start(ctx, r.minor, options)
 	if err != nil {
 		return err
 	}
@@ -115,7 +162,11 @@ func (r *run) serve(ctx context.Context, cases []*conformance.Case) error {
 		return err
 	}
 	for _, c := range cases {
-		want, err := recorder.Record(ctx, c)
+		on, err := c.AsOf(r.minor)
+		if err != nil {
+			return err
+		}
+		want, err := recorder.Record(ctx, on)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -135,8 +186,8 @@ func (r *run) judge(c *conformance.Case, want *conformance.Want, err error) erro
 		fmt.Printf("%s: %v\n", c.Name, err)
 		return nil
 	}
-	if c.Want != nil {
-		if diff := conformance.Compare(c.Want, want); diff != "" {
+	if recorded := cmp.Or(c.WantOf(r.minor), c.Want); recorded != nil && (r.record || c.WantOf(r.minor) != nil) {
+		if diff := conformance.Compare(recorded, want); diff != "" {
 			r.differ++
 			fmt.Printf("%s: - recorded + answer\n%s\n", c.Name, diff)
 		}
@@ -147,7 +198,8 @@ func (r *run) judge(c *conformance.Case, want *conformance.Want, err error) erro
 	if !r.record {
 		return nil
 	}
-	content, err := c.Format(want)
+	c.Put(r.minor, want)
+	content, err := c.Format()
 	if err != nil {
 		return err
 	}

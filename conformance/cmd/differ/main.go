@@ -3,14 +3,14 @@
 //	go -C conformance run ./cmd/differ [-time 10m] [-seed N] [-first N] [-policies N] [-only KIND] \
 //	  [-live SHARE] [-rounds N] [-record FILE]
 //
-// With -live it also compares celgate with a live server, side by side with the rest, for this share of the time. It
+// With -live it also compares celgate with a live server, side by side with the rest, for this share of the time. With
+// -minor it compares with a live server of an older minor, and with nothing in one process. It
 // prints every difference as a case of the corpus and ends with a line of totals; the exit status is 1 if there were
 // differences.
 package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -23,6 +23,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/conformance/differ"
 )
 
@@ -38,12 +39,16 @@ func main() {
 	flag.StringVar(&run.Only, "only", "", "only this kind, such as Pod")
 	flag.IntVar(&run.Limit, "limit", 20, "end after so many differences")
 	flag.Float64Var(&live.Share, "live", 0, "share of the time in which a live server is asked; 1 leaves none to one process")
+	minor := flag.String("minor", celgate.Newest, "of the live server; there is no other than the newest in one process")
 	flag.IntVar(&live.Rounds, "rounds", 0, "end the live comparisons after so many rounds; 0: no limit")
 	flag.Uint64Var(&live.First, "round", 0, "index of the first live round")
 	flag.IntVar(&live.Slots, "slots", 180, "policies of a live round")
 	flag.IntVar(&live.Requests, "live-requests", 10, "requests for each live policy")
-	record := flag.String("record", "", "write the totals to this `file`")
+	record := flag.String("record", "", "write the totals to this `file`; those of a live server of an older minor into it")
 	flag.Parse()
+	if *minor != celgate.Newest {
+		live.Share = 1
+	}
 	run.Out = &out{}
 	live.Seed, live.Time, live.Only, live.Limit, live.Out = run.Seed, run.Time, run.Only, run.Limit, run.Out
 	klog.LogToStderr(false)
@@ -51,10 +56,9 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	fmt.Printf("seed %d\n", run.Seed)
-	totals, err := do(ctx, &run, &live)
+	totals, err := do(ctx, *minor, &run, &live)
 	if *record != "" && err == nil {
-		text, _ := json.MarshalIndent(totals, "", "  ")
-		err = os.WriteFile(*record, append(text, '\n'), 0o666)
+		err = totals.Record(*record, *minor)
 	}
 	switch {
 	case err != nil:
@@ -75,7 +79,7 @@ func (o *out) Write(text []byte) (int, error) {
 }
 
 // do runs both comparisons side by side.
-func do(ctx context.Context, run *differ.Run, live *differ.LiveRun) (*differ.Totals, error) {
+func do(ctx context.Context, minor string, run *differ.Run, live *differ.LiveRun) (*differ.Totals, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	totals := &differ.Totals{Seed: run.Seed}
@@ -84,7 +88,7 @@ func do(ctx context.Context, run *differ.Run, live *differ.LiveRun) (*differ.Tot
 	var wait sync.WaitGroup
 	if live.Share > 0 {
 		wait.Go(func() {
-			if answers, liveErr = askLive(ctx, live); liveErr != nil {
+			if answers, liveErr = askLive(ctx, minor, live); liveErr != nil {
 				cancel()
 			}
 		})
@@ -119,9 +123,9 @@ func do(ctx context.Context, run *differ.Run, live *differ.LiveRun) (*differ.Tot
 	return totals, errors.Join(err, liveErr)
 }
 
-func askLive(ctx context.Context, run *differ.LiveRun) (*differ.LiveTotals, error) {
+func askLive(ctx context.Context, minor string, run *differ.LiveRun) (*differ.LiveTotals, error) {
 	start := time.Now()
-	server, err := differ.StartLive(ctx)
+	server, err := differ.StartLive(ctx, minor)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,9 @@ import (
 	"path/filepath"
 	"text/template"
 
+	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/conformance/differ"
+	"github.com/celgate/celgate/conformance/spoil"
 	"github.com/celgate/celgate/internal/conformance"
 	"github.com/celgate/celgate/internal/quirks"
 )
@@ -37,10 +39,18 @@ func main() {
 type board struct {
 	Areas  []area
 	Cases  int
-	Minors string
-	Totals differ.Totals
+	Newest string
+	Older  []older
+	Totals differ.Recorded
 	Rules  []string
 	Quirks []quirks.Quirk
+	Stored spoil.Record // what the registry refuses
+}
+
+// An older minor is what is known of one.
+type older struct {
+	conformance.Tally
+	Generated *differ.LiveTotals // of the last recorded run; nil if there was none
 }
 
 type area struct {
@@ -72,11 +82,16 @@ func write(root string, check bool) error {
 }
 
 func newBoard(root string) (*board, error) {
-	cases, err := conformance.Load(os.DirFS(filepath.Join(root, "internal", "conformance", "testdata")))
+	corpus := os.DirFS(filepath.Join(root, "internal", "conformance", "testdata"))
+	cases, err := conformance.Load(corpus)
 	if err != nil {
 		return nil, err
 	}
-	b := &board{Cases: len(cases), Rules: differ.Accepted, Quirks: quirks.All}
+	known, err := conformance.KnownDifferences(corpus)
+	if err != nil {
+		return nil, err
+	}
+	b := &board{Cases: len(cases), Newest: celgate.Newest, Rules: differ.Accepted, Quirks: quirks.All}
 	for _, c := range cases {
 		if len(b.Areas) == 0 || b.Areas[len(b.Areas)-1].Name != c.Area() {
 			b.Areas = append(b.Areas, area{Name: c.Area()})
@@ -93,15 +108,18 @@ func newBoard(root string) (*board, error) {
 		default:
 			a.Denied++
 		}
-		if c.Want != nil && len(c.Want.Minors) > 0 {
-			b.Minors = c.Want.Minors[0]
-		}
 	}
 	recorded, err := os.ReadFile(filepath.Join(root, "conformance", "differ", "totals.json"))
 	if err != nil {
 		return nil, err
 	}
 	if err := json.Unmarshal(recorded, &b.Totals); err != nil {
+		return nil, err
+	}
+	for _, tally := range conformance.Tallies(cases, known) {
+		b.Older = append(b.Older, older{tally, b.Totals.Minors[tally.Minor]})
+	}
+	if b.Stored, err = spoil.ReadRecord(); err != nil {
 		return nil, err
 	}
 	if b.Totals.Live == nil {

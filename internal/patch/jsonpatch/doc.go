@@ -1,8 +1,8 @@
 // Package jsonpatch applies RFC 6902 operations to JSON trees with the results of kube-apiserver.
 //
-// The server hands the operations of a MutatingAdmissionPolicy to gopkg.in/evanphx/json-patch.v4 v4.13.0, as
+// The server passes the operations of a MutatingAdmissionPolicy to gopkg.in/evanphx/json-patch.v4 v4.13.0, as
 // k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/json_patch.go v0.37.2 shows. That library departs from
-// the RFC in ways that policies can see, and this package departs with it:
+// the RFC in ways that policies can see, and this package does the same:
 //
 //   - The text of a path before its first slash is ignored: "spec/replicas" is the member "replicas" of the document.
 //     A path without a slash, the empty one included, leads nowhere, except in replace and test where the empty path is

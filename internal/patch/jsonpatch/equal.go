@@ -7,12 +7,12 @@ import (
 	"strconv"
 )
 
-// equal compares a node of the document, not nil, with a node of a test value, not nil either, as lazyNode.equal of
-// patch.go v4.13.0 does.
+// equal compares a non-nil node of the document with a non-nil node of a test value, like lazyNode.equal of patch.go
+// v4.13.0.
 //
 // Two peculiarities are visible: the null of a whole value equals an empty object or array, because it decodes into
-// one; and comparing arrays that hold null dereferences it. If an object differs in one member and panics in another
-// the library's answer depends on the order of its maps; here the difference counts.
+// one; and comparing arrays that contain null dereferences it. If an object differs in one member and panics in
+// another, the library's answer depends on the order of its maps; here the difference counts.
 func equal(node, value any, depth int) (bool, error) {
 	if depth == 0 {
 		return false, errTooDeep
@@ -95,7 +95,7 @@ func equalItems(items, others []any, depth int) (bool, error) {
 	return true, nil
 }
 
-// equalScalar compares the JSON texts of two values of which the first is a scalar.
+// equalScalar compares the JSON texts of two values, the first of which is a scalar.
 func equalScalar(a, b any) bool {
 	switch a := a.(type) {
 	case string:
@@ -127,8 +127,8 @@ func equalScalar(a, b any) bool {
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
-// sameText reports that an integer and a floating-point number have the same JSON text: 4 and 4.0 have, 2^53+1 and the
-// number nearest to it have not.
+// sameText reports whether an integer and a floating-point number have the same JSON text, as 4 and 4.0 do, and 2^53+1
+// and the nearest float do not.
 func sameText(i int64, f float64) bool {
 	return strconv.FormatInt(i, 10) == strconv.FormatFloat(f, 'f', -1, 64)
 }

@@ -11,18 +11,18 @@ import (
 type Operation struct {
 	Op   string // add, remove, replace, move, copy or test
 	Path string
-	From string // of move and copy; the server leaves an empty one out
+	From string // of move and copy; the server omits an empty one
 
-	// Value is a JSON tree. It counts only if HasValue is set: a value that is null differs from none.
+	// Value is a JSON tree. It counts only if HasValue is set: null differs from a missing value.
 	Value    any
 	HasValue bool
 }
 
-// ErrTestFailed is the error of a test that did not hold. The server then drops the whole patch without an error.
+// ErrTestFailed is the error of a failed test. The server then drops the whole patch without an error.
 var ErrTestFailed = errors.New("test failed")
 
-// An OperationError tells which operation stopped a patch. Its text is that of Err, which is what the server prints
-// after "JSON Patch: ".
+// An OperationError is the error of one operation. Its text is that of Err, which the server prints after "JSON Patch:
+// ".
 type OperationError struct {
 	Index int // of the operation
 	Err   error
@@ -46,11 +46,11 @@ const (
 	nilPointer = "runtime error: invalid memory address or nil pointer dereference"
 )
 
-// maxCopyBytes is how much JSON the copy operations of one patch may add: the server's default, set by
+// maxCopyBytes is the JSON that the copy operations of one patch may add: the server's default, set by
 // k8s.io/apiserver/pkg/server/config.go v0.37.2.
 const maxCopyBytes = 3 << 20
 
-// maxDepth is how deep copies may nest the document, the limit of encoding/json.
+// maxDepth is the nesting limit for copies, that of encoding/json.
 const maxDepth = 10_000
 
 var (
@@ -60,28 +60,31 @@ var (
 )
 
 // Apply returns doc after the operations, applied in order. The document is an object or an array; nil is the JSON
-// null, as doc and as result: only replace with the empty path makes it one.
+// null, as doc and as result: only replace with the empty path produces it.
 //
-// Neither doc nor the values of operations are modified. The result shares with them what no operation has looked into,
-// so it must not be modified either. The library encodes what operations have looked into with sorted members, and
-// leaves the rest as it was encoded: where a map of doc is in the result, its members have their order of then.
+// Neither doc nor the values of operations are modified. The result shares parts with them that were not opened by an
+// operation, so it must not be modified either. The library encodes opened parts with sorted members, and leaves the
+// rest as it was encoded: a map of doc in the result has its members in their original order.
 //
-// The first operation that fails ends the patch with an [*OperationError]; the result is then doc. If the error is
-// [ErrTestFailed] the server goes on with doc as if nothing had happened.
-func Apply(doc any, ops []Operation) (any, error) {
-	return ApplyBounded(doc, ops, unbounded{})
-}
+// The first operation that fails ends the patch with an [*OperationError]; the result is then doc. After
+// [ErrTestFailed] the server continues with the unchanged doc.
+func Apply(doc any, ops []Operation) (any, error) { return Patcher{}.Apply(doc, ops) }
 
-// A Charger has a say in how much JSON each copy adds: its error ends the patch.
+// A Charger limits the JSON that copies add: its error ends the patch.
 type Charger interface{ ChargeBytes(bytes int) error }
 
-type unbounded struct{}
+// A Patcher says how patches are applied.
+type Patcher struct {
+	Charger Charger // a bound besides the server's; nil: none
 
-func (unbounded) ChargeBytes(int) error { return nil }
+	// V412 applies as v4.12.0 of the library, which servers before 1.35 have: replace of the whole document by a scalar
+	// does nothing, and test of a missing member panics without a value.
+	V412 bool
+}
 
-// ApplyBounded is Apply with a bound besides the server's.
-func ApplyBounded(doc any, ops []Operation, charger Charger) (any, error) {
-	d := document{charger: charger}
+// Apply is [Apply] in the way of the Patcher.
+func (p Patcher) Apply(doc any, ops []Operation) (any, error) {
+	d := document{Patcher: p}
 	switch doc.(type) {
 	case nil:
 		d.root = null{}
@@ -197,6 +200,9 @@ func (d *document) replaceRoot(op Operation) error {
 		return &PanicError{Reason: nilPointer}
 	}
 	root := op.node()
+	if !isContainer(root) && d.V412 {
+		return nil // it wraps an error that is nil, which is none
+	}
 	if !isContainer(root) {
 		// The library formats an error that is nil.
 		return errors.New("replace operation value must be object or array: %!w(<nil>)")
@@ -255,7 +261,7 @@ func (d *document) copy(op Operation) error {
 	if !ok {
 		return fmt.Errorf("copy operation does not apply: doc is missing destination path: %s: %w", path, errMissing)
 	}
-	node, err := get(source, name) // only now: where the copy goes into its own source, that has been looked into
+	node, err := get(source, name) // only now: a copy into its own source has opened it
 	if err != nil {
 		return fmt.Errorf("error in copy for from: '%s': %w", from, err)
 	}
@@ -267,8 +273,10 @@ func (d *document) copy(op Operation) error {
 	if d.copied > maxCopyBytes {
 		return fmt.Errorf("Unable to complete the copy, the accumulated size increase of copy is %d, exceeding the limit %d", d.copied, maxCopyBytes)
 	}
-	if err := d.charger.ChargeBytes(size); err != nil {
-		return err
+	if d.Charger != nil {
+		if err := d.Charger.ChargeBytes(size); err != nil {
+			return err
+		}
 	}
 	if err := insert(parent, key, node); err != nil {
 		return fmt.Errorf("error while adding value during copy: %w", err)
@@ -276,7 +284,7 @@ func (d *document) copy(op Operation) error {
 	return nil
 }
 
-// snapshot returns a node that later operations on the original do not change, and the length of its JSON.
+// snapshot returns a node that is independent of later operations, and the length of its JSON.
 func snapshot(node any) (any, int, error) {
 	switch node.(type) {
 	case nil:
@@ -317,6 +325,8 @@ func (d *document) test(op Operation) error {
 		return fmt.Errorf("error in test for path: '%s': %w", path, err)
 	}
 	switch {
+	case node == nil && !op.HasValue && d.V412:
+		return &PanicError{Reason: nilPointer}
 	case node == nil && !op.HasValue:
 		return nil
 	case node == nil || !op.HasValue:
@@ -336,8 +346,8 @@ func testEqual(path string, node, value any) error {
 	return err
 }
 
-// unquote returns what the server's library reads of a text that the server has written as a Go string literal: the
-// text itself, or the JSON syntax error of an escape that JSON does not know.
+// unquote returns the text that the server's library reads after the server has written it as a Go string literal: the
+// text itself, or the JSON syntax error of an escape that JSON does not have.
 func unquote(text string) (string, error) {
 	for i := range len(text) {
 		if c := text[i]; c < ' ' || c > '~' {

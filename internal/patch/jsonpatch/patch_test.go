@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -140,6 +141,25 @@ func TestEscapes(t *testing.T) {
 				t.Errorf("got %q, want %q", got, c.err)
 			}
 		})
+	}
+}
+
+// TestV412 is about what v4.12.0 does otherwise.
+func TestV412(t *testing.T) {
+	doc := tree(t, `{"a":{"b":1}}`)
+	for patch, want := range map[string]struct{ before, now string }{
+		`[{"op":"replace","path":"","value":"x"}]`: {"", "replace operation value must be object or array: %!w(<nil>)"},
+		`[{"op":"test","path":"/a/c"}]`: {
+			"kube-apiserver panics: runtime error: invalid memory address or nil pointer dereference", ""},
+		`[{"op":"test","path":"/a/b"}]`: {"testing value /a/b failed: test failed", "testing value /a/b failed: test failed"},
+	} {
+		got, err := jsonpatch.Patcher{V412: true}.Apply(doc, operations(t, patch))
+		if text(err) != want.before || !reflect.DeepEqual(got, doc) {
+			t.Errorf("%s: %v, %v, want %q", patch, got, err, want.before)
+		}
+		if _, err := jsonpatch.Apply(doc, operations(t, patch)); text(err) != want.now {
+			t.Errorf("%s: %v, want %q", patch, err, want.now)
+		}
 	}
 }
 

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// A document is the tree that operations work on.
+// A document is the tree on which operations work.
 //
-// Containers that come from outside, map[string]any and []any, are only read. The first operation that looks below one
-// replaces it, and all containers above it, by an *object or *array that the document owns.
+// Containers from outside, map[string]any and []any, are only read. The first operation below one replaces it, and all
+// containers above it, by an *object or *array that the document owns.
 type document struct {
 	root   any
-	copied int // bytes of JSON that copy operations have added
+	copied int // bytes of JSON added by copy operations
 
-	charger Charger
+	Patcher
 }
 
 type object struct{ members map[string]any }
@@ -49,7 +49,7 @@ func ownContainer(node any) (any, bool) {
 	return node, false
 }
 
-// decodeToken returns the member name that a token of a path stands for.
+// decodeToken returns the member name of a token of a path.
 func decodeToken(token string) string {
 	if !strings.Contains(token, "~") {
 		return token
@@ -57,8 +57,8 @@ func decodeToken(token string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
 }
 
-// open returns the container that the last token of path is a member of, and that token. The document then owns every
-// container on the path, also where it is only read.
+// open returns the container of the last token of path, and that token. The document then owns every container on the
+// path, even if it is only read.
 func (d *document) open(path string) (parent any, key string, ok bool) {
 	_, rest, ok := strings.Cut(path, "/")
 	if !ok {
@@ -86,7 +86,7 @@ func (d *document) open(path string) (parent any, key string, ok bool) {
 	}
 }
 
-// openNode returns a node of which the document owns every container.
+// openNode returns a node all of whose containers the document owns.
 func openNode(node any) any {
 	node, _ = ownContainer(node)
 	switch node := node.(type) {
@@ -124,7 +124,7 @@ func get(parent any, key string) (any, error) {
 	return items[i], nil
 }
 
-// index returns the place of an existing item.
+// index returns the index of an existing item.
 func index(key string, length int) (int, error) {
 	i, err := strconv.Atoi(key)
 	if err != nil {
@@ -182,7 +182,7 @@ func insert(parent any, key string, node any) error {
 	return nil
 }
 
-// remove takes a member out of an owned container.
+// remove removes a member from an owned container.
 func remove(parent any, key string) error {
 	switch parent := parent.(type) {
 	case *object:
@@ -201,8 +201,8 @@ func remove(parent any, key string) error {
 	return fmt.Errorf("Unable to remove nonexistent key: %s: %w", key, errMissing)
 }
 
-// toPlain returns a node as a JSON tree. With reuse the containers of owned nodes become part of it, and the nodes must
-// not be used again; otherwise they are copied.
+// toPlain returns a node as a JSON tree. With reuse, the containers of owned nodes become part of it, and the nodes
+// must not be used again; otherwise they are copied.
 func toPlain(node any, reuse bool, depth int) (any, error) {
 	if depth == 0 {
 		return nil, errTooDeep

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// An AtomicError tells which lists, maps and structs of a patch merge only as a whole. ApplyConfiguration refuses them
-// because it could not set one member without dropping the others; JSONPatch can.
+// An AtomicError lists the atomic lists, maps and structs of a patch. ApplyConfiguration refuses them because it could
+// not set one member without dropping the others; JSONPatch can.
 type AtomicError struct {
 	Paths []string // such as .spec.template.spec.containers[0].args; parents first, members by name
 }
@@ -17,8 +17,8 @@ func (e *AtomicError) Error() string {
 	return "may not mutate atomic arrays, maps or structs: " + strings.Join(e.Paths, ", ")
 }
 
-// atomics returns the paths of what is atomic in a valid patch. As findAtomics of smd.go v0.37.2 it goes through
-// declared members and list items only: below the values of free-form maps it finds nothing, and null is never atomic.
+// atomics returns the paths of atomic values in a valid patch. Like findAtomics of smd.go v0.37.2 it only follows
+// declared members and list items: it does not look below the values of free-form maps, and null is never atomic.
 func atomics(r ref, value any) []string {
 	paths := atomicsBelow(r, value, false)
 	if len(paths) > 1 {

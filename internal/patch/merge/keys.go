@@ -12,12 +12,12 @@ import (
 
 // A key identifies an item of an associative list. Items with equal keys are the same item.
 type key struct {
-	kind   byte // of what follows; zero for values that are not JSON, which are all equal
+	kind   byte // of the rest; zero for values that are not JSON, which are all equal
 	number uint64
 	text   string
 }
 
-// key returns what identifies an item of a list with the texts of typed/helpers.go v6.4.2 for an item that has none.
+// key returns the key of a list item, or the error of typed/helpers.go v6.4.2 for an item without one.
 func (r ref) key(item any) (key, error) {
 	names := r.keyNames()
 	if len(names) == 0 {
@@ -85,7 +85,7 @@ func (r ref) keyMember(members map[string]any, name string) (value any, ok bool,
 	return nil, false, nil
 }
 
-// keyOf returns the key of one value. Integers and floating-point numbers that are equal have one key.
+// keyOf returns the key of one value. Equal integers and floating-point numbers have the same key.
 func keyOf(value any) key {
 	switch value := value.(type) {
 	case string:
@@ -111,7 +111,7 @@ func keyOf(value any) key {
 	return key{}
 }
 
-// appendIdentity appends a text that two values share only if they are equal, which their literals are not enough for.
+// appendIdentity appends a text that only equal values share; literals do not suffice for that.
 func appendIdentity(b []byte, value any) []byte {
 	switch value := value.(type) {
 	case map[string]any:
@@ -137,7 +137,7 @@ func appendKey(b []byte, k key) []byte {
 	return b
 }
 
-// keys appends the keys of all items, which are known to have one.
+// keys appends the keys of all items, each of which must have one.
 func (r ref) keys(keys []key, items []any) []key {
 	for _, item := range items {
 		k, _ := r.key(item)
@@ -151,10 +151,10 @@ const (
 	duplicated = -2 // more than once
 )
 
-// maxScan is the length up to which looking through a list is as fast as a map.
+// maxScan is the length up to which scanning a list is as fast as a map.
 const maxScan = 8
 
-// locate appends for each key its place in another list.
+// locate appends the index of each key in another list.
 func locate(places []int, keys, in []key) []int {
 	if len(keys) <= maxScan || len(in) <= maxScan {
 		for _, k := range keys {
@@ -192,7 +192,7 @@ func place(k key, in []key) int {
 	return at
 }
 
-// keyText returns the path element of an item that has a key (as PathElement.String of fieldpath/element.go v6.4.2).
+// keyText returns the path element of an item with a key (as PathElement.String of fieldpath/element.go v6.4.2).
 func (r ref) keyText(item any) string {
 	names := r.keyNames()
 	if len(names) == 0 {
@@ -208,7 +208,7 @@ func (r ref) keyText(item any) string {
 	return "[" + strings.Join(parts, ",") + "]"
 }
 
-// literal prints a value as value.ToString of v6.4.2 does, but members in order.
+// literal prints a value like value.ToString of v6.4.2, with members in order.
 func literal(value any) string {
 	switch value := value.(type) {
 	case nil:

@@ -9,19 +9,19 @@ import (
 	"github.com/celgate/celgate/internal/tree"
 )
 
-// Marks are values in the patches of the dialect that say what no JSON value can.
+// Marks are values in patches of the dialect that JSON cannot express.
 type (
-	// Unset takes away what is at its place.
+	// Unset removes the value at its place.
 	Unset struct{}
 
-	// Remove is an item of a list: it takes away the item with the same keys, of a set the equal one.
+	// Remove is an item of a list: it removes the item with the same keys, of a set the equal one.
 	Remove struct{ Item any }
 
-	// Replace takes the place of what is there, whatever that is.
+	// Replace replaces the value at its place.
 	Replace struct{ Value any }
 )
 
-// IsMark reports a mark.
+// IsMark reports whether a value is a mark.
 func IsMark(v any) bool {
 	switch v.(type) {
 	case Unset, Remove, Replace:
@@ -30,7 +30,7 @@ func IsMark(v any) bool {
 	return false
 }
 
-// hasMark reports a mark in a value.
+// hasMark reports whether a value contains a mark.
 func hasMark(v any) bool {
 	switch v := v.(type) {
 	case map[string]any:
@@ -46,10 +46,10 @@ func hasMark(v any) bool {
 	return IsMark(v)
 }
 
-// unmark does what the marks in a patch say: the first result is live without what they take away or replace, the
-// second the patch without them, which merges into that.
-func unmark(r ref, live, patch map[string]any) (map[string]any, map[string]any, Problems) {
-	var u unmarker
+// unmark applies the marks of a patch: the first result is live without removed and replaced values, the second the
+// patch without marks, to be merged into it. A whole object must keep its apiVersion, kind and name.
+func unmark(r ref, live, patch map[string]any, whole bool) (map[string]any, map[string]any, Problems) {
+	u := unmarker{whole: whole}
 	l, _, p, _ := u.value(r, live, true, patch)
 	if len(u.problems) > 0 {
 		return nil, nil, u.problems
@@ -58,8 +58,9 @@ func unmark(r ref, live, patch map[string]any) (map[string]any, map[string]any, 
 	return l.(map[string]any), left, nil
 }
 
-// An unmarker resolves the marks of a patch. What is at the path is said by the texts in it.
+// An unmarker applies the marks of a patch.
 type unmarker struct {
+	whole    bool // the path begins at the object
 	path     []string
 	problems Problems
 }
@@ -74,14 +75,16 @@ func (u *unmarker) descend(element string, do func()) {
 	u.path = u.path[:len(u.path)-1]
 }
 
-// value resolves the marks of the patch p of the live value l, if there is one. What is not there in a result is not
-// merged, or taken away.
+// value applies the marks of the patch p to the live value l, if there is one. A result is not merged, or is removed,
+// if the respective flag is false.
 func (u *unmarker) value(r ref, l any, has bool, p any) (left any, stays bool, patch any, merges bool) {
 	switch p := p.(type) {
 	case Unset:
 		switch place := strings.Join(u.path, ""); place {
-		case "", ".apiVersion", ".kind", ".metadata":
-			u.problem("objects.unset() would leave an object without it")
+		case ".apiVersion", ".kind", ".metadata":
+			if u.whole {
+				u.problem("objects.unset() would leave an object without it")
+			}
 		}
 		return nil, false, nil, false
 	case Remove:
@@ -89,7 +92,7 @@ func (u *unmarker) value(r ref, l any, has bool, p any) (left any, stays bool, p
 		return l, has, nil, false
 	case Replace:
 		if hasMark(p.Value) {
-			u.problem("objects.replace(…) gives the whole value: objects.unset() and others have no place in it")
+			u.problem("objects.replace(…) sets the whole value: it cannot contain objects.unset() and similar functions")
 		}
 		if has && l != nil && tree.Equal(l, p.Value) {
 			return l, true, nil, false
@@ -141,12 +144,12 @@ func (u *unmarker) members(r ref, l any, has bool, p map[string]any) (left any, 
 	if copied {
 		l = out
 	}
-	return l, has, rest, len(rest) > 0 // and not what is empty without its marks
+	return l, has, rest, len(rest) > 0 // empty only without its marks
 }
 
 func (u *unmarker) items(r ref, l any, has bool, p []any) (left any, stays bool, patch any, merges bool) {
 	if r.atomicList() {
-		u.problem("it is atomic and has no keys: write objects.replace(…) with the whole list, as in " +
+		u.problem("it is atomic and does not have keys: write objects.replace(…) with the whole list, as in " +
 			"objects.replace(list.filter(…))")
 		return l, has, nil, false
 	}
@@ -162,19 +165,19 @@ func (u *unmarker) items(r ref, l any, has bool, p []any) (left any, stays bool,
 	return l, has, list.rest, len(list.rest) > 0
 }
 
-// A listUnmarker resolves the marks of the patch of one list with keys.
+// A listUnmarker applies the marks of the patch of one keyed list.
 type listUnmarker struct {
 	*unmarker
 	list    ref
 	live    []any // never changed
-	out     []any // what is left of it
+	out     []any // the remaining items
 	copied  bool  // out is not live
 	rest    []any // of the patch, without marks
 	seen    keySet
 	removed []key
 }
 
-// item resolves the marks of one item of the patch.
+// item applies the marks of one item of the patch.
 func (u *listUnmarker) item(at string, item any) {
 	mark, removes := item.(Remove)
 	whole, replaces := item.(Replace)
@@ -185,7 +188,7 @@ func (u *listUnmarker) item(at string, item any) {
 		item = whole.Value
 	}
 	if removes && hasMark(item) {
-		u.descend(at, func() { u.problem("objects.remove(…) names an item: nothing is changed in it") })
+		u.descend(at, func() { u.problem("objects.remove(…) removes an item: its fields cannot be set") })
 		return
 	}
 	if lacks := u.list.lacks(item); removes && lacks != "" {
@@ -193,7 +196,7 @@ func (u *listUnmarker) item(at string, item any) {
 		return
 	}
 	if name := u.list.markedKey(item); name != "" {
-		u.descend(at, func() { u.problem("%s says which item is meant: it cannot be changed", name) })
+		u.descend(at, func() { u.problem("%s is the key of the item: it cannot be changed", name) })
 		return
 	}
 	k, err := u.list.key(item)
@@ -201,7 +204,7 @@ func (u *listUnmarker) item(at string, item any) {
 		if removes || IsMark(item) {
 			u.descend(at, func() { u.problem("%v", err) })
 		}
-		u.rest = append(u.rest, item) // the texts of others are those of every patch
+		u.rest = append(u.rest, item) // other errors are those of every patch
 		return
 	}
 	if !u.seen.add(k) {
@@ -224,10 +227,10 @@ func (u *listUnmarker) item(at string, item any) {
 	})
 }
 
-// replace puts a whole item in the place of the live one, if place is not -1.
+// replace replaces the live item by a whole one; place is -1 for a new one.
 func (u *listUnmarker) replace(place int, item any) {
 	if hasMark(item) {
-		u.problem("objects.replace(…) gives the whole value: objects.unset() and others have no place in it")
+		u.problem("objects.replace(…) sets the whole value: it cannot contain objects.unset() and similar functions")
 	}
 	if place >= 0 && tree.Equal(u.live[place], item) {
 		return
@@ -238,7 +241,7 @@ func (u *listUnmarker) replace(place int, item any) {
 	}
 }
 
-// change resolves the marks inside of an item that is live at place, or -1.
+// change applies the marks inside an item; place is its live index, or -1.
 func (u *listUnmarker) change(place int, item any) {
 	var old any
 	if place >= 0 {
@@ -246,7 +249,7 @@ func (u *listUnmarker) change(place int, item any) {
 	}
 	now, _, value, merges := u.value(u.list.item(), old, place >= 0, item)
 	if place < 0 && u.list.namesOnly(value) {
-		return // an item that is not there has nothing to take away
+		return // a missing item has nothing to remove
 	}
 	if merges {
 		u.rest = append(u.rest, value)
@@ -263,7 +266,7 @@ func (u *listUnmarker) set(place int, item any) {
 	u.out[place] = item
 }
 
-// takeAway takes the removed items out of what is left.
+// takeAway removes the removed items from out.
 func (u *listUnmarker) takeAway() {
 	if len(u.removed) == 0 {
 		return
@@ -280,7 +283,7 @@ func (u *listUnmarker) takeAway() {
 	}
 }
 
-// lacks names the keys that an item does not have; "" if it has all.
+// lacks names the keys that an item lacks; "" if it has all.
 func (r ref) lacks(item any) string {
 	var missing []string
 	members, _ := item.(map[string]any)
@@ -293,7 +296,7 @@ func (r ref) lacks(item any) string {
 	return strings.Join(missing, " and ")
 }
 
-// markedKey names a key of an item that has a mark in its place; "" for none.
+// markedKey names a key of an item whose value is a mark; "" for none.
 func (r ref) markedKey(item any) string {
 	members, _ := item.(map[string]any)
 	for _, name := range r.keyNames() {
@@ -304,7 +307,7 @@ func (r ref) markedKey(item any) string {
 	return ""
 }
 
-// trimToKeys returns an item without anything but its keys.
+// trimToKeys returns an item with only its keys.
 func (r ref) trimToKeys(item any) any {
 	members, ok := item.(map[string]any)
 	if !ok {
@@ -319,7 +322,7 @@ func (r ref) trimToKeys(item any) any {
 	return out
 }
 
-// namesOnly reports an item that says no more than which it is.
+// namesOnly reports whether an item has only its keys.
 func (r ref) namesOnly(item any) bool {
 	members, ok := item.(map[string]any)
 	if !ok || len(r.keyNames()) == 0 {

@@ -1,19 +1,19 @@
 // Package merge applies the patches of ApplyConfiguration mutations: it merges a partial object into a live one by the
-// merge rules of the type, and tells in the server's words why a patch is refused.
+// merge rules of the type, and refuses patches in the server's words.
 //
 // The server does this with sigs.k8s.io/structured-merge-diff v6.4.2 under the schema of the kind's OpenAPI document,
 // as k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/smd.go v0.37.2 shows. Here the same rules work on JSON
-// trees under a [schema.Type]. Nothing that the patch does not mention is copied.
+// trees under a [schema.Type]. Parts that the patch does not mention are not copied.
 //
 // # Values
 //
 // Live objects and patches are JSON trees. In a patch, nil is the explicit null of an optional.none(): it clears
-// scalars and whatever merges atomically, and leaves other maps and lists that are not empty as they are.
+// scalars and atomic values, and leaves other non-empty maps and lists unchanged.
 //
 // A patch may also hold values that are not JSON, because CEL has such values: the null of CEL (structpb.NullValue),
-// uint64, []byte, time.Time, time.Duration, a map[ref.Val]ref.Val that nobody unpacked, an error. They never fit, and
-// the texts that refuse them print them with their Go type, as the server's do. So a caller leaves in the patch exactly
-// the value that the server would have there.
+// uint64, []byte, time.Time, time.Duration, a map[ref.Val]ref.Val that was not converted, an error. They never fit, and
+// the errors print them with their Go type, like the server's. So a caller leaves in the patch exactly the value that
+// the server would have there.
 package merge
 
 import (
@@ -25,16 +25,15 @@ import (
 	"github.com/celgate/celgate/internal/tree"
 )
 
-// Apply returns live with patch merged into it. The type is that of both; nil stands for a kind without a schema.
-// The apiVersion and kind of the patch do not matter.
+// Apply returns live with patch merged into it. t is the type of both; nil stands for a kind without a schema. The
+// apiVersion and kind of the patch are ignored.
 //
-// Neither live nor patch is modified. The result shares with them what it did not have to copy, so it must not be
-// modified either; if the patch changes nothing it is live itself.
+// Neither live nor patch is modified. The result shares its unchanged parts with them, so it must not be modified
+// either; if the patch changes nothing it is live itself.
 //
 // The texts of errors are those that the server prints after "error applying patch: ". Where the server's text depends
-// on the order of its maps, members come sorted by name here; an undeclared member ends the look at its map, as it does
-// there. Wrapped in the error are [Problems], or an [*AtomicError] for a patch that fits but touches what merges
-// atomically.
+// on the order of its maps, members are sorted by name here; as on the server, an undeclared member ends the validation
+// of its map. The error wraps [Problems], or an [*AtomicError] for a patch that fits but has atomic values.
 func Apply(live, patch map[string]any, t *shape.Type) (map[string]any, error) {
 	return apply(live, patch, t, validator{duplicates: true})
 }
@@ -46,7 +45,7 @@ func apply(live, patch map[string]any, t *shape.Type, ofLive validator) (map[str
 		apiVersion, _ := live["apiVersion"].(string)
 		kind, _ := live["kind"].(string)
 		if !strings.Contains(apiVersion, "/") {
-			apiVersion = "/" + apiVersion // as GroupVersionKind.String prints the core group
+			apiVersion = "/" + apiVersion // like GroupVersionKind.String for the core group
 		}
 		return nil, fmt.Errorf(unfit, fmt.Errorf("no corresponding type for %s, Kind=%s", apiVersion, kind))
 	}
@@ -86,7 +85,7 @@ func withoutIdentity(patch map[string]any) map[string]any {
 }
 
 // merge returns the live value l with p merged into it, and whether it differs from l. Both are present and valid. (As
-// mergingWalker of typed/merge.go v6.4.2; what only one side has needs no merging.)
+// mergingWalker of typed/merge.go v6.4.2; a value on one side only needs no merging.)
 func merge(r ref, l, p any) (merged any, changed bool) {
 	switch p := p.(type) {
 	case nil:
@@ -99,7 +98,7 @@ func merge(r ref, l, p any) (merged any, changed bool) {
 	return p, !tree.IsShared(l, p)
 }
 
-// mergeNull merges an explicit null. It counts as an empty map where the type takes maps, else as an empty list.
+// mergeNull merges an explicit null. It counts as an empty map if the type accepts maps, else as an empty list.
 func mergeNull(r ref, l any) (any, bool) {
 	switch l := l.(type) {
 	case map[string]any:
@@ -114,7 +113,7 @@ func mergeNull(r ref, l any) (any, bool) {
 	return nil, l != nil
 }
 
-// mergeMember is merge for the member called name of what r is the type of. That of a scalar does not matter.
+// mergeMember is merge for the member name of a value of type r. The result for a scalar does not matter.
 func mergeMember(r ref, name string, l, p any) (any, bool) {
 	switch p.(type) {
 	case nil, map[string]any, []any:
@@ -127,7 +126,7 @@ func mergeMap(r ref, l any, p map[string]any) (any, bool) {
 	live, ok := l.(map[string]any)
 	switch {
 	case ok && len(live) == 0 && len(p) == 0:
-		return p, (live == nil) != (p == nil) // a leaf on the server: what the patch says
+		return p, (live == nil) != (p == nil) // a leaf on the server: the patch's value
 	case len(live) == 0 || r.atomicMap():
 		return p, true
 	}
@@ -162,11 +161,11 @@ func mergeList(r ref, l any, p []any) (any, bool) {
 
 // mergeItems merges two associative lists that are not empty.
 //
-// New items keep the order of the patch, shared items follow it, items of live alone keep their place before the item
-// of the patch that comes next. Items whose key is not unique in live stay as they are unless the patch has the key:
-// then the patch's item takes their place, without any merging.
+// New items keep the order of the patch, shared items follow it, and items only in live keep their place before the
+// next item of the patch. Items whose key is not unique in live do not change unless the patch has the key: then the
+// patch's item replaces them, without merging.
 func mergeItems(r ref, live, patch []any) (any, bool) {
-	var few struct { // of the usual short lists nothing of this is allocated
+	var few struct { // avoids allocations for ordinary short lists
 		liveKeys, patchKeys [maxScan]key
 		inLive, inPatch     [maxScan]int
 		done                [maxScan]bool
@@ -180,7 +179,7 @@ func mergeItems(r ref, live, patch []any) (any, bool) {
 	if len(patch) > len(done) {
 		done = make([]bool, len(patch))
 	}
-	same := true // everything in out is what live has at this place
+	same := true // out equals live up to here
 	i, j := 0, 0
 	emit := func(item any, at int) {
 		same = same && at == len(out)
@@ -198,7 +197,7 @@ func mergeItems(r ref, live, patch []any) (any, bool) {
 		done[j] = true
 		j++
 	}
-	next := nextShared(inLive, 0) // the item that the patch's order wants before any other shared one
+	next := nextShared(inLive, 0) // the next shared item in the patch's order
 	for i < len(live) || j < len(patch) {
 		if i < len(live) && j < len(patch) {
 			if inPatch[i] == j {
@@ -208,7 +207,7 @@ func mergeItems(r ref, live, patch []any) (any, bool) {
 				continue
 			}
 			if inPatch[i] >= 0 && next < len(patch) && inPatch[i] != next {
-				i++ // its turn comes with the patch's order
+				i++ // it comes in the patch's order
 				continue
 			}
 		}
@@ -232,7 +231,7 @@ func mergeItems(r ref, live, patch []any) (any, bool) {
 	return out, true
 }
 
-// nextShared returns the first item of the patch from j on that live has too.
+// nextShared returns the index of the first item of the patch, from j on, that live has, too.
 func nextShared(inLive []int, j int) int {
 	for j < len(inLive) && inLive[j] == none {
 		j++

@@ -6,40 +6,45 @@ import (
 	"github.com/celgate/celgate/internal/shape"
 )
 
-// A Merger is [Apply] without a look at what cannot be wrong. The zero value is ready; it may be used from many
-// goroutines, and remembers what it finds out about types.
+// A Merger is [Apply] without checks that cannot fail. The zero value is ready for use; it is safe for concurrent use,
+// and caches facts about types, so Unique must not change after the first use.
 //
-// The live objects of built-in kinds must be as the server would encode them, as package prepare makes them. They come
-// out of Go values, so that the only thing in them that a schema can refuse is the item of a keyed list whose keys are
-// all left out. Few types have such lists; everywhere else the work does not depend on the size of the live object.
-// Objects of custom kinds are validated as a whole, since the server validates them against their schema only after
-// admission.
+// The live objects of built-in kinds must have the server's encoding, as package prepare makes them. They come from Go
+// values, so the only invalid part that a schema can find is an item of a keyed list without any of its keys. Few types
+// have such lists; for others the time does not depend on the size of the live object. Objects of custom kinds are
+// validated as a whole, because the server validates them against their schema only after admission.
 type Merger struct {
-	// *schema.Type of an object → map[*schema.Type][]int: the types and members that lead to such lists
-	keyless sync.Map
+	// Unique makes [Merger.Apply] refuse live objects with equal items in a set or of equal keys in a keyed list.
+	Unique bool
+
+	// *schema.Type of an object → map[*schema.Type][]int: the types and members on the way to such lists
+	suspects sync.Map
 }
 
 // Apply returns live with patch merged into it, as the function does.
 func (m *Merger) Apply(live, patch map[string]any, t *shape.Type) (map[string]any, error) {
-	v := validator{duplicates: true}
+	v := validator{duplicates: !m.Unique}
 	if t != nil && t.Name != "" {
-		v.only = m.leadToKeyless(t)
+		v.only = m.leadToSuspects(t)
 	}
 	return apply(live, patch, t, v)
 }
 
-func (m *Merger) leadToKeyless(t *shape.Type) map[*shape.Type][]int {
-	if lead, ok := m.keyless.Load(t); ok {
+func (m *Merger) leadToSuspects(t *shape.Type) map[*shape.Type][]int {
+	if lead, ok := m.suspects.Load(t); ok {
 		return lead.(map[*shape.Type][]int)
 	}
-	lead := leadToKeyless(t)
-	m.keyless.Store(t, lead)
+	suspect := mayLackKeys
+	if m.Unique {
+		suspect = isAssociative
+	}
+	lead := leadTo(t, suspect)
+	m.suspects.Store(t, lead)
 	return lead
 }
 
-// leadToKeyless returns the types in t that are keyed lists whose items may lack all keys, or that have one in them,
-// and of structs the members that do.
-func leadToKeyless(t *shape.Type) map[*shape.Type][]int {
+// leadTo returns the types in t that are suspect or contain such a type, and the members of structs that do.
+func leadTo(t *shape.Type, suspect func(*shape.Type) bool) map[*shape.Type][]int {
 	users := map[*shape.Type][]*shape.Type{}
 	lead := map[*shape.Type][]int{}
 	var visit func(t *shape.Type)
@@ -48,7 +53,7 @@ func leadToKeyless(t *shape.Type) map[*shape.Type][]int {
 			return
 		}
 		users[t] = nil
-		if mayLackKeys(t) {
+		if suspect(t) {
 			lead[t] = nil
 		}
 		for _, part := range parts(t) {
@@ -91,6 +96,11 @@ func parts(t *shape.Type) []*shape.Type {
 	return parts
 }
 
+func isAssociative(t *shape.Type) bool {
+	return t.Kind == shape.List && (t.Merge == shape.Keyed || t.Merge == shape.Set)
+}
+
+// mayLackKeys reports whether a type is a keyed list whose items may lack all keys.
 func mayLackKeys(t *shape.Type) bool {
 	if t.Kind != shape.List || t.Merge != shape.Keyed || t.Elem == nil {
 		return false

@@ -10,8 +10,7 @@ import (
 	"github.com/celgate/celgate/internal/tree"
 )
 
-// A ConsentError tells which atomic lists, maps and structs of a patch of the dialect would take the place of other
-// values.
+// A ConsentError lists the atomic lists, maps and structs of a patch of the dialect that would replace other values.
 type ConsentError struct {
 	Paths []string // such as .spec.template.spec.containers[name="app"].args
 }
@@ -25,9 +24,9 @@ func (e *ConsentError) Error() string {
 		strings.Join(e.Paths, ", "), has)
 }
 
-// ApplyOwn is [Merger.Apply] for patches of the dialect. They may have marks, and may set what merges atomically where
-// live has nothing, or the same. What is held of an object once it is stored may tell of other values that they are the
-// same; nil if that is not known. Wrapped in the error may be a [*ConsentError].
+// ApplyOwn is [Merger.Apply] for patches of the dialect. They may have marks, and may set atomic values that live lacks
+// or already has. held returns the object's stored form, in which other values may prove equal; nil if unknown. The
+// error may wrap a [*ConsentError].
 func (m *Merger) ApplyOwn(live, patch map[string]any, t *shape.Type,
 	held func(map[string]any) (map[string]any, error)) (map[string]any, error) {
 	v := validator{duplicates: true}
@@ -35,7 +34,7 @@ func (m *Merger) ApplyOwn(live, patch map[string]any, t *shape.Type,
 		return apply(live, patch, t, v)
 	}
 	if t.Name != "" {
-		v.only = m.leadToKeyless(t)
+		v.only = m.leadToSuspects(t)
 	}
 	root := ref{typ: t}
 	for _, name := range []string{"apiVersion", "kind"} {
@@ -45,11 +44,11 @@ func (m *Merger) ApplyOwn(live, patch map[string]any, t *shape.Type,
 	}
 	patch = withoutIdentity(patch)
 	if hasMark(patch) {
-		// The live object comes first, for a mark asks for its keys.
+		// The live object is validated first, because marks use its keys.
 		if problems := v.validate(root, live); len(problems) > 0 {
 			return nil, fmt.Errorf("failed to convert original object to typed object: %w", problems)
 		}
-		left, rest, problems := unmark(root, live, patch)
+		left, rest, problems := unmark(root, live, patch, true)
 		if len(problems) > 0 {
 			return nil, unfitPatch(problems)
 		}
@@ -92,25 +91,25 @@ func unfitPatch(problems Problems) error {
 	return fmt.Errorf("failed to convert patch object to typed object: %w", problems)
 }
 
-// A Place is where in the objects of a type a value is.
+// A Place is the position of a value in the objects of a type.
 type Place struct{ ref }
 
-// RootOf is the place of the objects themselves. Nothing is known of the places in those of the type nil.
+// RootOf returns the place of the objects themselves. Places in objects of the type nil are unknown.
 func RootOf(t *shape.Type) Place { return Place{ref{typ: t}} }
 
-// Member is the place of a member of the values at the place.
+// Member returns the place of a member of the values at the place.
 func (p Place) Member(name string) Place {
 	r, _ := p.member(name)
 	return Place{r}
 }
 
-// Item is the place of the items of the lists at the place.
+// Item returns the place of the items of the lists at the place.
 func (p Place) Item() Place { return Place{p.item()} }
 
 // Value returns a value with a patch of the dialect merged into it, by the rules of their place, and the conflicts that
 // would need consent.
 func (m *Merger) Value(at Place, live any, patch map[string]any) (any, []Conflict, error) {
-	r := at.asGranular() // the whole of the value is written, not that of what it is in
+	r := at.asGranular() // the whole value is written, not a part of an enclosing one
 	if !r.isMap() {
 		return nil, nil, problem("its values are not objects: write objects.replace(…)")
 	}
@@ -119,7 +118,7 @@ func (m *Merger) Value(at Place, live any, patch map[string]any) (any, []Conflic
 		return nil, nil, problem("it is not an object: write objects.replace(…)")
 	}
 	if hasMark(patch) {
-		left, rest, problems := unmark(r, members, patch)
+		left, rest, problems := unmark(r, members, patch, false)
 		if len(problems) > 0 {
 			return nil, nil, problems
 		}
@@ -142,7 +141,7 @@ func (m *Merger) Value(at Place, live any, patch map[string]any) (any, []Conflic
 // A Conflict is the path to an atomic value of a patch that differs from what is there.
 type Conflict = conflict
 
-// ValueIn returns what is at the path in a value at a place.
+// ValueIn returns the value at the path in a value at a place.
 func (c conflict) ValueIn(at Place, v any) any { return c.valueIn(at.asGranular(), v) }
 
 // A conflict is the path to an atomic value of a patch that differs from what is there.
@@ -167,7 +166,7 @@ func (c conflict) String() string {
 	return b.String()
 }
 
-// valueIn returns what is at the path in an object.
+// valueIn returns the value at the path in an object.
 func (c conflict) valueIn(r ref, v any) any {
 	for _, e := range c {
 		if e.text == "" {
@@ -189,8 +188,8 @@ func (c conflict) valueIn(r ref, v any) any {
 	return v
 }
 
-// conflicts returns the atomic values of a patch that would take the place of others. They are where [atomics] finds
-// them: below declared members and items of lists, and null is none.
+// conflicts returns the atomic values of a patch that would replace others. They are where [atomics] finds them: below
+// declared members and items of lists; null is not one.
 func conflicts(r ref, live, patch any, at conflict) (all []conflict) {
 	if live == nil {
 		return nil
@@ -236,11 +235,11 @@ func conflictsOf(live, patch any, at conflict) []conflict {
 	return []conflict{slices.Clone(at)}
 }
 
-// Part returns a value with a patch merged into it, both at the place below a type that names lead to as in the name of
-// an Object type; lists and maps between have no names. Known is false if there is no such place.
-func (m *Merger) Part(t *shape.Type, names []string, live any, patch map[string]any) (merged any, known bool,
+// Part returns a value with a patch merged into it. Both are at the place below from that names lead to, as in the name
+// of an Object type; lists and maps on the way do not have names. known is false if there is no such place.
+func (m *Merger) Part(from Place, names []string, live any, patch map[string]any) (merged any, known bool,
 	err error) {
-	r := ref{typ: t}
+	r := from.ref
 	for _, name := range names {
 		r = r.contents()
 		child, ok := r.declaredMember(name)
@@ -249,7 +248,7 @@ func (m *Merger) Part(t *shape.Type, names []string, live any, patch map[string]
 		}
 		r = child
 	}
-	if r = r.contents().asGranular(); !r.isMap() { // whoever asks writes the whole of it
+	if r = r.contents().asGranular(); !r.isMap() { // the caller writes the whole value
 		return nil, false, nil
 	}
 	members, ok := live.(map[string]any)
@@ -260,7 +259,7 @@ func (m *Merger) Part(t *shape.Type, names []string, live any, patch map[string]
 		if problems := (validator{duplicates: true}).validate(r, members); len(problems) > 0 {
 			return nil, true, problems
 		}
-		left, rest, problems := unmark(r, members, patch)
+		left, rest, problems := unmark(r, members, patch, false)
 		if len(problems) > 0 {
 			return nil, true, problems
 		}
@@ -286,7 +285,7 @@ func (m *Merger) Part(t *shape.Type, names []string, live any, patch map[string]
 	return merged, true, nil
 }
 
-// contents is the place of the values of the lists and maps at a place.
+// contents returns the place of the values of the lists and maps at a place.
 func (r ref) contents() ref {
 	for r.typ != nil && r.typ.Elem != nil && (r.typ.Kind == shape.List || r.typ.Kind == shape.Map) {
 		r = r.descend(r.typ.Elem)
@@ -294,7 +293,7 @@ func (r ref) contents() ref {
 	return r
 }
 
-// asGranular is the place as if it did not merge atomically: who asks gets the whole of it.
+// asGranular returns the place without its atomic merge: the caller has the whole value.
 func (r ref) asGranular() ref {
 	r.atomic = false
 	if r.typ != nil && r.typ.Merge == shape.Atomic {

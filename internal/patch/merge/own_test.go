@@ -223,17 +223,17 @@ func TestOwn(t *testing.T) {
 		{"the kind", object{"kind": unset}, nil, ".kind: the patch cannot change it"},
 		{"no list", object{"text": merge.Remove{Item: "t"}}, nil, ".text: objects.remove(…) is for items of lists: write objects.unset()"},
 		{"an item of an atomic list", object{"list": list{merge.Remove{Item: "x"}}}, nil,
-			".list: it is atomic and has no keys: write objects.replace(…) with the whole list, as in objects.replace(list.filter(…))"},
+			".list: it is atomic and does not have keys: write objects.replace(…) with the whole list, as in objects.replace(list.filter(…))"},
 		{"an entry of an atomic map", object{"whole": object{"a": unset}}, nil,
 			".whole: it is atomic: write objects.replace(…) with the whole value"},
 		{"no key", object{"env": list{merge.Remove{Item: object{"value": "1"}}}}, nil, ".env[0]: objects.remove(…) needs name"},
 		{"an item twice", object{"env": list{merge.Remove{Item: object{"name": "A"}}, object{"name": "A"}}}, nil,
 			`.env: duplicate entries for key [name="A"]`},
 		{"the key of an item", object{"env": list{object{"name": unset, "value": "1"}}}, nil,
-			".env[0]: name says which item is meant: it cannot be changed"},
+			".env[0]: name is the key of the item: it cannot be changed"},
 		{"no such field", object{"txt": unset}, nil, ".txt: field not declared in schema"},
 		{"a mark in a whole value", object{"map": merge.Replace{Value: object{"a": unset}}}, nil,
-			".map: objects.replace(…) gives the whole value: objects.unset() and others have no place in it"},
+			".map: objects.replace(…) sets the whole value: it cannot contain objects.unset() and similar functions"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var m merge.Merger
@@ -252,8 +252,12 @@ func TestOwn(t *testing.T) {
 	}
 
 	var m merge.Merger
+	part, _, err := m.Value(merge.RootOf(typ), live(), object{"metadata": unset}) // which is no object's here
+	if _, stays := part.(map[string]any)["metadata"]; err != nil || stays {
+		t.Errorf("got %v, %v", part, err)
+	}
 	patch := object{"list": list{"X", "Y"}, "env": list{object{"name": "A", "args": list{"other"}}}}
-	_, err := m.ApplyOwn(live(), patch, typ, func(merged map[string]any) (map[string]any, error) {
+	_, err = m.ApplyOwn(live(), patch, typ, func(merged map[string]any) (map[string]any, error) {
 		held := clone(merged).(map[string]any)
 		held["list"] = list{"x", "y"} // they are stored in lower case
 		return held, nil

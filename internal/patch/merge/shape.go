@@ -4,19 +4,19 @@ import (
 	"github.com/celgate/celgate/internal/shape"
 )
 
-// A ref is a type at the place where it is used. It answers what structured-merge-diff's schema says of the place,
-// which k8s.io/kube-openapi/pkg/schemaconv builds from the OpenAPI document: a value may be a scalar, a list or a map,
-// and free types may be all of them.
+// A ref is a type in the place where it is used. Its methods answer the questions that structured-merge-diff asks of
+// the schema, which k8s.io/kube-openapi/pkg/schemaconv builds from the OpenAPI document: a value may be a scalar, a
+// list or a map, and free types may be all of them.
 type ref struct {
-	typ    *shape.Type // nil for values whose shape nothing describes
+	typ    *shape.Type // nil for values without a schema
 	atomic bool        // the field says that the map is atomic here
 	open   bool        // a type above, written out in the same schema, keeps unknown members
 }
 
-// untyped is the type of the items of lists that nothing describes: free values that are atomic.
+// untyped is the type of the items of lists without a schema: free values that are atomic.
 var untyped = &shape.Type{Kind: shape.Any, Merge: shape.Atomic}
 
-// A scalar is what a type says about the scalars that it takes.
+// A scalar is the set of scalars that a type accepts.
 type scalar uint8
 
 const (
@@ -27,7 +27,7 @@ const (
 	anyScalar
 )
 
-// free reports that values of any form fit. IntOrString and unions have no type in OpenAPI v3.
+// free reports whether the type accepts values of any form. IntOrString and unions do not have a type in OpenAPI v3.
 func (r ref) free() bool {
 	if r.typ == nil {
 		return true
@@ -69,12 +69,12 @@ func (r ref) isList() bool {
 	return r.free() || r.typ.Kind == shape.List
 }
 
-// atomicMap reports that maps of the type merge as one value.
+// atomicMap reports whether maps of the type merge as one value.
 func (r ref) atomicMap() bool {
 	return r.atomic || r.typ != nil && r.typ.Merge == shape.Atomic
 }
 
-// atomicList reports that lists of the type merge as one value.
+// atomicList reports whether lists of the type merge as one value.
 func (r ref) atomicList() bool {
 	return r.free() || r.typ.Merge != shape.Set && r.typ.Merge != shape.Keyed
 }
@@ -101,7 +101,7 @@ func (r ref) declaredMember(name string) (ref, bool) {
 	return child, true
 }
 
-// member returns the place of any member; false if the type does not take it.
+// member returns the place of any member; false if the type does not accept it.
 func (r ref) member(name string) (ref, bool) {
 	if child, ok := r.declaredMember(name); ok {
 		return child, true
@@ -126,8 +126,8 @@ func (r ref) item() ref {
 	return r.descend(r.typ.Elem)
 }
 
-// descend returns a place in a value of this type. Keeping unknown members is handed down to types that are written out
-// in the same schema, not to named ones (as kube-openapi's convert.visitSpec does).
+// descend returns a place in a value of this type. Types written out in the same schema inherit that unknown members
+// are kept, named ones do not (as kube-openapi's convert.visitSpec).
 func (r ref) descend(t *shape.Type) ref {
 	if t == nil {
 		return ref{}

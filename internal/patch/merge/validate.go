@@ -22,7 +22,7 @@ func (p Problem) Error() string {
 	return p.Path + ": " + p.Message
 }
 
-// Problems are all that is wrong with an object.
+// Problems are all problems of an object.
 type Problems []Problem
 
 func (ps Problems) Error() string {
@@ -37,7 +37,7 @@ func (ps Problems) Error() string {
 	return b.String()
 }
 
-// addPrefix puts a path element before the paths of problems.
+// addPrefix prepends a path element to the paths of problems.
 func (ps Problems) addPrefix(element string) Problems {
 	for i := range ps {
 		ps[i].Path = element + ps[i].Path
@@ -49,15 +49,15 @@ func problem(format string, args ...any) Problems {
 	return Problems{{Message: fmt.Sprintf(format, args...)}}
 }
 
-// maxDepth is how deep values may nest, the limit of encoding/json.
+// maxDepth is the nesting limit of encoding/json.
 const maxDepth = 10_000
 
-// A validator finds what does not fit (as typed/validate.go v6.4.2).
+// A validator finds values that do not fit their types (as typed/validate.go v6.4.2).
 type validator struct {
 	duplicates bool                  // associative lists may have items with equal keys
-	sorted     bool                  // look at members in the order of their names
-	only       map[*shape.Type][]int // if not nil, look at values of these types only, and at these members of structs
-	atomic     *bool                 // if not nil, is set when there may be something that merges atomically
+	sorted     bool                  // visit members in the order of their names
+	only       map[*shape.Type][]int // if not nil, visit only values of these types, and these members of structs
+	atomic     *bool                 // if not nil, set when there may be an atomic value
 }
 
 func (v validator) validate(r ref, object map[string]any) Problems {
@@ -67,7 +67,7 @@ func (v validator) validate(r ref, object map[string]any) Problems {
 	if problems := v.value(r, object, maxDepth); len(problems) == 0 {
 		return nil
 	}
-	// Nearly all objects fit, so the order of members is worth its price only now.
+	// Nearly all objects fit, so members are sorted only in this case.
 	v.sorted = true
 	return v.value(r, object, maxDepth)
 }
@@ -108,16 +108,16 @@ func (v validator) mayBeAtomic(is bool) {
 	}
 }
 
-// A valueUnstructured prints as the library's wrapper of a value.
+// A valueUnstructured prints like the library's wrapper of a value.
 type valueUnstructured struct{ Value any }
 
-// unfitProblem returns the problem of a value that is not null and of none of the forms that its type may have.
+// unfitProblem returns the problem of a non-null value of a form that its type does not accept.
 func unfitProblem(r ref, value any) Problems {
 	wrapped := &valueUnstructured{value}
 	isScalar := fitsScalar(anyScalar, value)
 	switch {
 	case isScalar && r.scalar() != noScalar:
-		// A scalar is looked at as one even if the type has other forms.
+		// A scalar is validated as one even if the type has other forms.
 	case r.isMap():
 		return problem("expected map, got %v", wrapped)
 	}

@@ -1,10 +1,10 @@
-// Package mergepatch applies JSON merge patches, as RFC 7386 says.
+// Package mergepatch applies JSON merge patches (RFC 7386).
 package mergepatch
 
 import "maps"
 
-// Apply returns target with the patch: members of objects are merged, null takes a member away, everything else takes
-// the place of what was there. Neither argument is changed; the result shares with target what is as it was.
+// Apply returns target with the patch: members of objects are merged, null removes a member, other values replace the
+// old ones. Neither argument is changed; the result shares unchanged parts with target.
 func Apply(target, patch any) any {
 	members, ok := patch.(map[string]any)
 	if !ok {

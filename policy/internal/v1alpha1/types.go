@@ -43,6 +43,7 @@ type AdmissionPolicy struct {
 // serve both.
 //
 //crd:rule [has(self.mutations) && size(self.mutations) > 0, has(self.validations) && size(self.validations) > 0, has(self.auditAnnotations) && size(self.auditAnnotations) > 0].exists(some, some): mutations, validations or auditAnnotations must contain at least one item
+//crd:rule has(self.matchConstraints) || has(self.abstract) && self.abstract: matchConstraints must be given, unless the policy is abstract
 type AdmissionPolicySpec struct {
 	// The bindings that may name the policy. Cluster (the default) permits an AdmissionPolicyBinding. Namespaces
 	// permits a NamespacedAdmissionPolicyBinding, written by a user with the verb bind on the policy.
@@ -65,10 +66,13 @@ type AdmissionPolicySpec struct {
 	//crd:enum Replace Merge
 	ParamMerge string `json:"paramMerge,omitempty"`
 
-	// The requests that the policy applies to. Required. Like a MutatingAdmissionPolicy, a policy that only mutates
-	// cannot apply to DELETE. If a policy also validates, its mutations are skipped on DELETE.
-	//
-	//crd:required
+	// Whether the policy leaves its resourceRules to its bindings, each of which must have some. It applies to what a
+	// binding has as to resourceRules of its own.
+	Abstract bool `json:"abstract,omitempty"`
+
+	// The requests that the policy applies to. Required, with resourceRules, unless the policy is abstract. Like a
+	// MutatingAdmissionPolicy, a policy that only mutates cannot apply to DELETE. If a policy also validates, its
+	// mutations are skipped on DELETE.
 	MatchConstraints *MatchResources `json:"matchConstraints,omitempty"`
 
 	// Expressions that must all be true for the policy to be evaluated. Each phase evaluates them on its own object.
@@ -89,9 +93,9 @@ type AdmissionPolicySpec struct {
 	//crd:enum Never IfNeeded
 	ReinvocationPolicy string `json:"reinvocationPolicy,omitempty"`
 
-	// Whether Object literals, and the fields that expressions read, are checked against the types of the matched kinds
-	// when the policy is written. Enforce (the default) refuses an expression that is wrong for every matched kind,
-	// whatever the values are; Warn and Off refuse nothing.
+	// Whether Object literals, the fields that expressions of mutations read, and scopes are checked against the types
+	// of the matched kinds when the policy is written. Enforce (the default) refuses an expression that is wrong for
+	// every matched kind, whatever the values are, and a scope that has values in none; Warn and Off refuse nothing.
 	//
 	//crd:enum Enforce Warn Off
 	TypeChecking string `json:"typeChecking,omitempty"`
@@ -429,7 +433,8 @@ type ParamRef struct {
 type MatchResources struct {
 	admissionv1.MatchResources `json:",inline"`
 
-	// The operations and resources of matching requests. matchConstraints must have at least one rule.
+	// The operations and resources of matching requests. matchConstraints must have at least one rule, unless the
+	// policy is abstract; then a binding of it must.
 	ResourceRules []Rule `json:"resourceRules,omitempty"`
 
 	// The operations and resources of requests that do not match.

@@ -1,5 +1,5 @@
-// Package election makes one of several replicas the leader. It is apart from package kube because client-go's election
-// links the typed clients and the scheme of all kinds, for which only the program for clusters is to pay.
+// Package election makes one of several replicas the leader. It is separate from package kube because client-go's
+// election links the typed clients and the scheme of all kinds, which only the program for clusters needs.
 package election
 
 import (
@@ -15,14 +15,14 @@ import (
 	"github.com/celgate/celgate/cmd/internal/kube"
 )
 
-// Those of kube-controller-manager.
+// The values of kube-controller-manager.
 const (
-	leaseDuration = 15 * time.Second // after which others take a Lease that nobody renews
-	renewDeadline = 10 * time.Second // after which a holder who cannot renew gives up
+	leaseDuration = 15 * time.Second // others take a Lease that has not been renewed for so long
+	renewDeadline = 10 * time.Second // a holder that could not renew for so long gives up
 	retryPeriod   = 2 * time.Second
 )
 
-// A Candidate is a replica that wants to hold a Lease.
+// A Candidate is a replica that competes for a Lease.
 type Candidate struct {
 	Client    *kube.Client
 	Namespace string // of the Lease
@@ -31,8 +31,8 @@ type Candidate struct {
 	Log       *slog.Logger
 }
 
-// Lead runs lead while this replica holds the Lease, each time it gets it, until ctx ends. The context of lead ends
-// before others may take a Lease that was not renewed, and lead has ended before the Lease is given back.
+// Lead runs lead whenever this replica holds the Lease, until ctx ends. The context of lead ends before others may take
+// a Lease that was not renewed, and lead has returned before the Lease is released.
 func (c *Candidate) Lead(ctx context.Context, lead func(context.Context)) error {
 	lease, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, c.Namespace, c.Name,
 		resourcelock.ResourceLockConfig{Identity: c.Identity}, c.Client.Config(), renewDeadline)
@@ -78,8 +78,8 @@ func (c *Candidate) term(ctx context.Context, lease resourcelock.Interface, lead
 	return nil
 }
 
-// A lock ends what is led when the Lease was not renewed for too long. The elector alone would do so only after it has
-// tried to give the Lease back, for which it may wait until another replica leads.
+// A lock ends lead when the Lease was not renewed for too long. The elector alone would do so only after trying to
+// release the Lease, which may block until another replica leads.
 type lock struct {
 	resourcelock.Interface
 	expiry *time.Timer
@@ -94,7 +94,7 @@ func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 }
 
 func (l *lock) renew(write func() error) error {
-	end := time.Now().Add(renewDeadline + retryPeriod) // counted from before the server did
+	end := time.Now().Add(renewDeadline + retryPeriod) // counted from before the server's own count
 	err := write()
 	if err == nil {
 		l.expiry.Reset(time.Until(end))

@@ -1,0 +1,134 @@
+package cli_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/celgate/celgate/cmd/internal/cli"
+	"github.com/celgate/celgate/cmd/internal/playground"
+)
+
+// TestPlaygroundAnswers asks the page's engine about every example, and wants what celgate apply says: the same
+// requests, verdicts, messages and objects.
+func TestPlaygroundAnswers(t *testing.T) {
+	t.Parallel()
+	folders, err := filepath.Glob("../../../examples/*/policy.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	for _, file := range folders {
+		folder := filepath.Dir(file)
+		text := func(names ...string) string {
+			var texts []string
+			for _, name := range names {
+				if text, err := os.ReadFile(filepath.Join(folder, name)); err == nil {
+					texts = append(texts, string(text))
+				}
+			}
+			return strings.Join(texts, "\n---\n")
+		}
+		ask := playground.Ask{Policies: text("policy.yaml"), State: text("state.yaml"), Old: text("old.yaml"),
+			Objects: text("input.yaml", "fail.yaml", "pass.yaml")}
+		if ask.Objects == "" {
+			continue
+		}
+		asked++
+		t.Run(filepath.Base(folder), func(t *testing.T) {
+			t.Parallel()
+			var session playground.Session
+			answer, err := session.Ask(t.Context(), ask)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, item := range answer.Items {
+				var e struct {
+					Allowed bool
+					Message string
+					Request json.RawMessage
+				}
+				if err := json.Unmarshal(item.Explanation, &e); err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, told(t, e.Request, e.Allowed, e.Message))
+			}
+			if want := applied(t, ask); !slices.Equal(got, want) {
+				t.Errorf("the page says\n%s\ncelgate apply says\n%s\nproblems: %v", strings.Join(got, "\n"),
+					strings.Join(want, "\n"), answer.Problems)
+			}
+		})
+	}
+	if asked < 40 {
+		t.Errorf("asked about %d examples only", asked)
+	}
+}
+
+// applied is what celgate apply says of each object.
+func applied(t *testing.T, ask playground.Ask) (said []string) {
+	dir := t.TempDir()
+	args := []string{"apply", "-o", "json"}
+	for _, of := range []struct{ flag, file, text string }{{"-p", playground.PolicyFile, ask.Policies},
+		{"-c", playground.StateFile, ask.State}, {"--old", playground.OldFile, ask.Old},
+		{"", playground.ObjectFile, ask.Objects}} {
+		if of.text == "" {
+			continue
+		}
+		path := filepath.Join(dir, of.file)
+		if err := os.WriteFile(path, []byte(of.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if of.flag != "" {
+			args = append(args, of.flag)
+		}
+		args = append(args, path)
+	}
+	var out, errs bytes.Buffer
+	cli.Main(args, strings.NewReader(""), &out, &errs)
+	var list struct {
+		Items []struct {
+			Request   json.RawMessage
+			CreatedBy any
+			Outcomes  []any
+			Response  struct {
+				Allowed bool
+				Status  struct{ Message string }
+			}
+		}
+	}
+	if err := json.Unmarshal(out.Bytes(), &list); err != nil {
+		t.Fatalf("celgate %s: %v\n%s", strings.Join(args, " "), err, errs.String())
+	}
+	for _, item := range list.Items {
+		if item.CreatedBy != nil && item.Response.Allowed && len(item.Outcomes) == 0 {
+			continue // the page leaves out what no policy has looked at
+		}
+		said = append(said, told(t, item.Request, item.Response.Allowed, item.Response.Status.Message))
+	}
+	return said
+}
+
+var reference = regexp.MustCompile(`reference [0-9a-f]+`)
+
+// told is an answer in one line.
+func told(t *testing.T, request json.RawMessage, allowed bool, message string) string {
+	var r struct{ Operation, Namespace, Name, SubResource string }
+	var kind struct{ Kind struct{ Kind string } }
+	for _, into := range []any{&r, &kind} {
+		if err := json.Unmarshal(request, into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	verdict := "denied"
+	if allowed {
+		verdict = "allowed"
+	}
+	message = reference.ReplaceAllString(message, "reference") // it is made of the place of the file, too
+	return strings.Join([]string{r.Operation, kind.Kind.Kind, r.Namespace + "/" + r.Name, r.SubResource, verdict, message}, " ")
+}

@@ -1,0 +1,342 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/cmd/internal/blame"
+	"github.com/celgate/celgate/cmd/internal/prove"
+	"github.com/celgate/celgate/cmd/internal/report"
+	"github.com/celgate/celgate/manifest"
+)
+
+// A proving is one run of the verb prove.
+type proving struct {
+	*console
+	reporting
+	policies    []string
+	state       []string
+	kubeVersion string
+	claim       string
+	resources   []string
+}
+
+const proveStatus = `
+The exit status is 0 when everything is proved, 1 with a counterexample, 3 when
+something is undecided, and 2 when a file cannot be read or a policy is invalid.`
+
+func newProve(c *console) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "prove",
+		Short: "Prove what policies never do, or find a counterexample",
+		Long: `prove answers questions about all requests, where tests are about some. It evaluates
+the expressions of validating policies for all objects at once and looks for one with
+which the claim is not true. What it finds becomes a request that celgate decides
+about, as apply does: only what both answers confirm is a counterexample. It is the
+smallest manifest that still is one, with the answers and the clause that differs.
+
+What is outside of what can be decided, such as quantities and the authorizer, may
+come to anything. If the answer depends on it, that is said, with the part of the
+expression; nothing is guessed. docs/prove.md shows what is decided, what is not, and
+what a proof rests on.
+` + proveStatus,
+		Example: `  celgate prove stricter old/ new/
+  celgate prove equivalent policies/replicas.yaml refactored.yaml`,
+		Args: cobra.NoArgs,
+	}
+	cmd.AddCommand(newProveSets(c, "stricter",
+		"Prove that NEW denies whatever OLD denies",
+		`stricter proves that a set of policies is as strict as another one: NEW denies every
+request that OLD denies. A counterexample is a request that OLD denies and NEW admits.`),
+		newProveSets(c, "equivalent", "Prove that OLD and NEW deny the same requests",
+			`equivalent proves both directions: OLD and NEW deny the same requests. Each direction
+has its own answer and counterexample. Messages, warnings and audit annotations make
+no difference.`), newProveHolds(c), newProveVacuity(c))
+	return cmd
+}
+
+func newProveHolds(c *console) *cobra.Command {
+	p := &proving{console: c}
+	cmd := &cobra.Command{
+		Use:   "holds [flags] -p POLICIES --claim EXPRESSION",
+		Short: "Prove that a claim is true of all that policies admit",
+		Long: `holds proves that a CEL expression is true of every object that a set of policies
+admits when it is created or updated. A counterexample is a request that the policies
+admit although the claim is false, or an error. The claim may use what a validation
+may use.
+` + proveStatus,
+		Example: `  celgate prove holds -p policies/ --claim 'object.spec.replicas <= 10'
+  celgate prove holds -p policies/ --resource pods \
+    --claim '!object.spec.?hostNetwork.orValue(false)'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return p.hold(cmd.Context()) },
+	}
+	p.addPolicyFlag(cmd)
+	group(cmd, "Claim", func(f *pflag.FlagSet) {
+		f.StringVar(&p.claim, "claim", "", "`EXPRESSION` what is to be true")
+		f.StringSliceVar(&p.resources, "resource", nil,
+			"`RESOURCES` what the claim is about, such as pods or deployments.apps;\ncomma-separated (default: all that the policies name)")
+	})
+	p.addFlags(cmd)
+	return cmd
+}
+
+func newProveVacuity(c *console) *cobra.Command {
+	p := &proving{console: c}
+	cmd := &cobra.Command{
+		Use:   "vacuity [flags] -p POLICIES",
+		Short: "Find the parts of policies that make no difference",
+		Long: `vacuity lists the validations that never deny a request or deny each, the match
+conditions that never or always hold, and the bindings that are for no request. What it
+lists is proved.
+
+The exit status is 0 when there is none, 1 when there is one, 3 when something is
+undecided, and 2 when a file cannot be read or a policy is invalid.`,
+		Example: "  celgate prove vacuity -p policies/",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return p.findVacuous(cmd.Context()) },
+	}
+	p.addPolicyFlag(cmd)
+	p.addFlags(cmd)
+	return cmd
+}
+
+func (p *proving) addPolicyFlag(cmd *cobra.Command) {
+	group(cmd, "Policies and cluster", func(f *pflag.FlagSet) {
+		f.StringArrayVarP(&p.policies, "policy", "p", nil, "`FILE|DIR|-` policies and bindings; may be repeated")
+	})
+}
+
+func newProveSets(c *console, question, short, long string) *cobra.Command {
+	p := &proving{console: c}
+	cmd := &cobra.Command{
+		Use:   question + " [flags] OLD NEW",
+		Short: short,
+		Long: long + `
+
+OLD and NEW are files or directories of policies and bindings, as -p of apply. Only
+bindings with the action Deny count. Asked are the requests that the rules of the
+policies name; standard output lists them.
+` + proveStatus,
+		Example: "  celgate prove " + question + " old/ new/\n  celgate prove " + question +
+			" --without-bindings old.yaml new.yaml",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return p.compare(cmd.Context(), args, question == "equivalent")
+		},
+	}
+	p.addFlags(cmd)
+	return cmd
+}
+
+func (p *proving) addFlags(cmd *cobra.Command) {
+	group(cmd, "Policies and cluster", func(f *pflag.FlagSet) {
+		f.StringArrayVarP(&p.state, "cluster-state", "c", nil,
+			"`FILE|DIR|-` CustomResourceDefinitions; may be repeated")
+		minorFlag(f, &p.kubeVersion, "the Kubernetes that the policies are for (default "+celgate.Newest+")")
+		p.unboundFlag(f)
+	})
+	group(cmd, "Output", func(f *pflag.FlagSet) {
+		p.reporting.flags(f, report.ProofFormats(), "text (default) or json")
+		p.colorFlag(f)
+	})
+	p.complete(cmd)
+}
+
+// A proven is a set of policies to prove something of.
+type proven struct {
+	name  string
+	world *world
+	side  *prove.Side
+}
+
+// compare proves one direction, or both.
+func (p *proving) compare(ctx context.Context, args []string, both bool) error {
+	if len(args) != 2 {
+		return &usageError{errors.New("prove compares two sets of policies: OLD and NEW")}
+	}
+	open, err := p.open(p.console)
+	if err != nil {
+		return err
+	}
+	sides, room, rejected, err := p.loadSets(ctx, args[:1], args[1:])
+	if err != nil {
+		return err
+	}
+	options := report.Options{Rejected: rejected, Types: room.Types}
+	if len(rejected) > 0 {
+		p.raise(exitFailed)
+		return writeProofs(open, options, nil)
+	}
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	var all []report.Proof
+	for i := range sides {
+		old, now := sides[i], sides[1-i]
+		if i == 1 && !both {
+			break
+		}
+		result, err := room.Stricter(ctx, old.side, now.side)
+		if err != nil {
+			return err
+		}
+		all = append(all, p.newProof(ctx, room,
+			fmt.Sprintf("%s denies whatever %s denies", now.name, old.name), old, now, result))
+	}
+	return writeProofs(open, options, all)
+}
+
+// loadSets reads sets of policies, each of some paths.
+func (p *proving) loadSets(ctx context.Context, sets ...[]string) (sides []*proven, room *prove.Room,
+	rejected []report.Rejection, err error) {
+	p.once = map[string]bool{}
+	loader := &manifest.Loader{Stdin: p.stdin, MaxInput: p.maxInput}
+	state := p.read(loader, p.state)
+	for _, paths := range sets {
+		from := sources{policies: paths, inlineState: state, version: p.kubeVersion}
+		w, err := p.load(ctx, loader, from, nil)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		if room == nil {
+			if room, err = prove.NewRoom(w.types, minorOrNewest(p.kubeVersion)); err != nil {
+				return nil, nil, nil, err
+			}
+		}
+		s, refused, err := p.newProven(room, strings.Join(paths, ", "), w)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		sides, rejected = append(sides, s), append(rejected, refused...)
+	}
+	return sides, room, rejected, nil
+}
+
+// loadOne reads the policies of -p.
+func (p *proving) loadOne(ctx context.Context) (*proven, *prove.Room, report.Options, error) {
+	if len(p.policies) == 0 {
+		return nil, nil, report.Options{}, withHint(&usageError{errors.New("no policies given")},
+			"name files or directories with -p")
+	}
+	sides, room, rejected, err := p.loadSets(ctx, p.policies)
+	if err != nil {
+		return nil, nil, report.Options{}, err
+	}
+	if len(rejected) > 0 {
+		p.raise(exitFailed)
+	}
+	return sides[0], room, report.Options{Rejected: rejected, Types: room.Types}, nil
+}
+
+// hold proves a claim about what policies admit.
+func (p *proving) hold(ctx context.Context) error {
+	if p.claim == "" {
+		return &usageError{errors.New("no claim given: --claim EXPRESSION")}
+	}
+	open, err := p.open(p.console)
+	if err != nil {
+		return err
+	}
+	set, room, options, err := p.loadOne(ctx)
+	if err != nil {
+		return err
+	}
+	if len(options.Rejected) > 0 {
+		return writeProofs(open, options, nil)
+	}
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	result, err := room.Holds(ctx, p.claim, set.side, p.resources)
+	if err != nil {
+		return err
+	}
+	claim := fmt.Sprintf("all that %s admits has %s", set.name, p.claim)
+	return writeProofs(open, options,
+		[]report.Proof{p.newProof(ctx, room, claim, &proven{}, set, result)})
+}
+
+// findVacuous lists what makes no difference.
+func (p *proving) findVacuous(ctx context.Context) error {
+	open, err := p.open(p.console)
+	if err != nil {
+		return err
+	}
+	set, room, options, err := p.loadOne(ctx)
+	if err != nil {
+		return err
+	}
+	if len(options.Rejected) > 0 {
+		return writeProofs(open, options, nil)
+	}
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	found, undecided, err := room.Vacuous(ctx, set.side)
+	if err != nil {
+		return err
+	}
+	if undecided > 0 {
+		p.raiseProof(exitUndecided)
+		p.say(fmt.Sprintf("%d questions are undecided", undecided), "")
+	}
+	if len(found) > 0 {
+		p.raiseProof(exitDenied)
+	}
+	return writeAll(open, options, func(out *output, o report.Options) error {
+		return report.WriteVacuities(out.format, out, o, found)
+	})
+}
+
+// newProven compiles a set; it returns the policies that the server would refuse.
+func (p *proving) newProven(room *prove.Room, name string, w *world) (*proven, []report.Rejection, error) {
+	engine, err := celgate.New(&w.set, w.options())
+	if err != nil {
+		return nil, nil, err
+	}
+	rejected := w.rejections(engine)
+	side, err := room.NewSide(w.policiesInForce(p.console, rejected))
+	return &proven{name, w, side}, rejected, err
+}
+
+// newProof says what became of a claim, and raises the exit status.
+func (p *proving) newProof(ctx context.Context, room *prove.Room, claim string, old, now *proven,
+	result *prove.Result) report.Proof {
+	out := report.Proof{Claim: claim, Result: result, Old: old.name, New: now.name, Types: room.Types}
+	switch result.Answer {
+	case prove.Counterexample:
+		p.raiseProof(exitDenied)
+		a := result.Found.Old
+		out.Reasons = blame.Reasons(ctx, a.Engine, a.Prepared, a.Decision.Outcomes)
+	case prove.Undecided, prove.NotFound:
+		p.raiseProof(exitUndecided)
+	}
+	return out
+}
+
+// raiseProof makes the exit status one of a claim: a counterexample counts more than what is undecided.
+func (p *proving) raiseProof(status int) {
+	if p.status == exitClean || p.status == exitUndecided {
+		p.status = status
+	}
+}
+
+func writeProofs(open []*output, o report.Options, all []report.Proof) error {
+	return writeAll(open, o, func(out *output, o report.Options) error {
+		return report.WriteProofs(out.format, out, o, all)
+	})
+}
+
+// writeAll writes a report to each output, with its width and colours, and closes them.
+func writeAll(open []*output, o report.Options, write func(*output, report.Options) error) error {
+	for _, out := range open {
+		o.Color, o.Width = out.color, out.width
+		if err := write(out, o); err != nil {
+			return err
+		}
+	}
+	return closeAll(open)
+}

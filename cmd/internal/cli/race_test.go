@@ -1,0 +1,6 @@
+//go:build race
+
+package cli_test
+
+// raced: the race detector makes tests ten times slower.
+const raced = true
