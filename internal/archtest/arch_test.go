@@ -35,7 +35,7 @@ var layers = [][]string{
 	{"internal/derive", "internal/conformance", "internal/webhook", "cmd/internal/requests", "cmd/internal/check",
 		"cmd/internal/blame", "cmd/internal/delta", "cmd/internal/order", "cmd/internal/prove", "cmd/internal/replay"},
 	{"cmd/internal/suite", "cmd/internal/kube", "webhook"},
-	{"cmd/internal/kube/election", "cmd/internal/report", "cmd/internal/serve"},
+	{"cmd/internal/kube/election", "cmd/internal/report", "cmd/internal/report/pages", "cmd/internal/serve"},
 	{"cmd/internal/playground"},
 	{"cmd/internal/cli"},
 	{"cmd/internal/manpages"},

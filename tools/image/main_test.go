@@ -23,7 +23,7 @@ import (
 )
 
 // mostMiB is how large the image may be to pull.
-const mostMiB = 21
+const mostMiB = 19
 
 // TestImage builds the image and looks into it: one static program, which does not belong to root and
 // needs nothing beside it.

@@ -25,21 +25,23 @@ type auditJob struct {
 // IsSharded reports whether several Pods share the work.
 func (j *auditJob) IsSharded() bool { return j.Shards > 1 }
 
-var auditTemplates = template.Must(template.New("audit").Funcs(template.FuncMap{
-	"join": strings.Join,
-	"indent": func(by int, text string) string {
-		margin := strings.Repeat(" ", by)
-		return margin + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n"+margin)
-	},
-}).ParseFS(deploy.Audit(), "audit.yaml", "auditpod.yaml"))
-
 // manifests returns the manifests that run the audit.
 func (j *auditJob) manifests() ([]byte, error) {
-	var pod, all bytes.Buffer
-	if err := auditTemplates.ExecuteTemplate(&pod, "auditpod.yaml", j); err != nil {
+	templates, err := template.New("audit").Funcs(template.FuncMap{
+		"join": strings.Join,
+		"indent": func(by int, text string) string {
+			margin := strings.Repeat(" ", by)
+			return margin + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n"+margin)
+		},
+	}).ParseFS(deploy.Audit(), "audit.yaml", "auditpod.yaml")
+	if err != nil {
 		return nil, err
 	}
-	err := auditTemplates.ExecuteTemplate(&all, "audit.yaml", struct {
+	var pod, all bytes.Buffer
+	if err := templates.ExecuteTemplate(&pod, "auditpod.yaml", j); err != nil {
+		return nil, err
+	}
+	err = templates.ExecuteTemplate(&all, "audit.yaml", struct {
 		*auditJob
 		Pod string
 	}{j, pod.String()})

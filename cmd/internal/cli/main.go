@@ -16,6 +16,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/celgate/celgate/cmd/internal/report/pages"
 )
 
 // Exit statuses.
@@ -29,13 +31,14 @@ const (
 
 // Main runs the command line and returns the exit status.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	c := &console{program: "celgate", stdin: stdin, stdout: stdout, stderr: stderr}
+	c := &console{program: "celgate", stdin: stdin, stdout: stdout, stderr: stderr, page: pages.Write}
 	return c.run(newRoot(c), args)
 }
 
 // Commands returns the commands of celgate as they are documented, for manual pages. Running them writes nothing.
 func Commands() *cobra.Command {
-	c := &console{program: "celgate", stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard}
+	c := &console{program: "celgate", stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard,
+		page: pages.Write}
 	root := newRoot(c)
 	c.equip(root)
 	return root

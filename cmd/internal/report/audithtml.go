@@ -1,31 +1,27 @@
 package report
 
 import (
-	"embed"
-	"html/template"
 	"io"
 	"slices"
 	"strings"
 	"time"
 )
 
-//go:embed page.html audit.html suite.html
-var pageFiles embed.FS
-
-// pages are the pages, which share their style and their script.
-var pages = template.Must(template.ParseFS(pageFiles, "*.html"))
+// A PageWriter writes the HTML page of a name about data.
+type PageWriter = func(w io.Writer, name string, data any) error
 
 // auditHTML writes one self-contained page.
 type auditHTML struct {
 	listing
 	failures
 	w     io.Writer
+	page  PageWriter
 	audit *Audit
 }
 
-func newAuditHTML(w io.Writer, a *Audit) *auditHTML {
+func newAuditHTML(w io.Writer, page PageWriter, a *Audit) *auditHTML {
 	a.tells = true
-	return &auditHTML{w: w, audit: a}
+	return &auditHTML{w: w, page: page, audit: a}
 }
 
 func (h *auditHTML) Write(of *Audited, findings []AuditFinding) error {
@@ -138,7 +134,7 @@ func (h *auditHTML) Close() error {
 			htmlFinding{f.Verdict, f.IsStuck(), f.subjectText(), f.Source.String(), f.Policy, f.Message,
 				f.Place.String(), f.Story, htmlDiff(f.Diff)})
 	}
-	return pages.ExecuteTemplate(h.w, "audit.html", page)
+	return h.page(h.w, "audit.html", page)
 }
 
 // htmlTiles returns the numbers at the top of the page, with those of an earlier audit.

@@ -13,6 +13,7 @@ import (
 // suiteHTML writes one self-contained page: the cases, and their coverage of the policies.
 type suiteHTML struct {
 	w      io.Writer
+	write  PageWriter
 	counts tally
 	page   suitePage
 }
@@ -115,7 +116,7 @@ func (h *suiteHTML) Close(s SuiteSummary) error {
 			p.Policies = append(p.Policies, htmlCoverageOf(fmt.Sprintf("policy-%d", i), policy))
 		}
 	}
-	return pages.ExecuteTemplate(h.w, "suite.html", p)
+	return h.write(h.w, "suite.html", p)
 }
 
 func coverageClass(seen, of int) string {
