@@ -140,7 +140,16 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !a.answered {
 		a.send(r.Context(), w, body, err)
 	}
+	if a.buffer != nil && a.buffer.Cap() <= longestKept {
+		a.buffer.Reset()
+		buffers.Put(a.buffer)
+	}
 }
+
+// buffers are of answers.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+const longestKept = 64 << 10
 
 // send sends the body of a review, or the error in its place.
 func (a *answer) send(ctx context.Context, w http.ResponseWriter, body []byte, err error) {
@@ -216,6 +225,8 @@ type answer struct {
 	start time.Time
 	w     http.ResponseWriter
 	text  string // of the body
+
+	buffer *bytes.Buffer // of the answer; nil: none yet
 
 	// Shares of the bounds, for release.
 	part   *share
@@ -314,7 +325,7 @@ func (a *answer) settle(ctx context.Context, err error) ([]byte, error) {
 		a.Beside.ask(a.Phase, a.text, a.Request, a.Decision)
 	}
 	if a.Observation.Shadow {
-		return marshal(review{APIVersion: reviewVersion, Kind: reviewKind,
+		return a.marshal(review{APIVersion: reviewVersion, Kind: reviewKind,
 			Response: &response{UID: a.Request.UID, Allowed: true}})
 	}
 	return a.review()
@@ -416,13 +427,21 @@ func (a *answer) review() ([]byte, error) {
 	if a.Phase == Mutating && d.Allowed && d.Mutated {
 		if operations := diff(a.Request.Object, d.Object); len(operations) > 0 {
 			var err error
-			if out.Patch, err = marshal(operations); err != nil {
+			if out.Patch, err = a.marshal(operations); err != nil {
 				return nil, err
 			}
 			out.PatchType = "JSONPatch"
 		}
 	}
-	return marshal(review{APIVersion: reviewVersion, Kind: reviewKind, Response: out})
+	return a.marshal(review{APIVersion: reviewVersion, Kind: reviewKind, Response: out})
+}
+
+// marshal writes JSON into the buffer of the answer. The result is valid until the answer was sent.
+func (a *answer) marshal(v any) ([]byte, error) {
+	if a.buffer == nil {
+		a.buffer = buffers.Get().(*bytes.Buffer)
+	}
+	return marshalTo(a.buffer, v)
 }
 
 // say logs changes, denials and failures. A denial has the level Info, because it is the purpose of policies. Changes,
@@ -477,14 +496,17 @@ func (a *answer) log(ctx context.Context, level slog.Level, message string, args
 }
 
 // marshal writes JSON without the escapes for HTML.
-func marshal(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
+func marshal(v any) ([]byte, error) { return marshalTo(new(bytes.Buffer), v) }
+
+// marshalTo appends it to a buffer and returns it, a part of the buffer.
+func marshalTo(b *bytes.Buffer, v any) ([]byte, error) {
+	enc := json.NewEncoder(b)
 	enc.SetEscapeHTML(false)
+	start := b.Len()
 	if err := enc.Encode(v); err != nil {
 		return nil, err
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	return bytes.TrimSuffix(b.Bytes()[start:], []byte("\n")), nil
 }
 
 // logAttributes are the attributes of log lines that identify a request.

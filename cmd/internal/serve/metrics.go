@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -42,6 +43,11 @@ type metrics struct {
 
 	costs              *prometheus.HistogramVec
 	slowest, costliest peak
+
+	answered          *memo[answerLabels, prometheus.Counter]
+	durations, costOf *memo[webhook.Phase, prometheus.Observer]
+	checked           *memo[check, checkSeries]
+	mutated           *memo[mutationResult, prometheus.Counter]
 }
 
 func newMetrics(l *loader) *metrics {
@@ -51,6 +57,7 @@ func newMetrics(l *loader) *metrics {
 		slowest:   peak{of: func(t *celgate.Timing) int64 { return int64(t.Elapsed) }},
 		costliest: peak{of: func(t *celgate.Timing) int64 { return t.Cost }},
 	}
+	m.memorize()
 	m.addChecks()
 	m.answers = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "celgate", Subsystem: "webhook", Name: "requests_total",
@@ -320,36 +327,70 @@ func (m *metrics) observe(o webhook.Observation) {
 	if o.Decision != nil {
 		allowed = strconv.FormatBool(o.Decision.Allowed)
 	}
-	m.answers.WithLabelValues(string(o.Phase), strconv.Itoa(o.Code), allowed).Inc()
-	m.duration.WithLabelValues(string(o.Phase)).Observe(o.Elapsed.Seconds())
+	m.answered.get(answerLabels{o.Phase, o.Code, allowed}).Inc()
+	m.durations.get(o.Phase).Observe(o.Elapsed.Seconds())
 	for _, d := range o.Disagreements() {
 		m.shadow.WithLabelValues(d.Policy, d.Would).Inc()
 	}
 	if o.Decision != nil {
 		m.slowest.add(o.Decision.Timings())
 		m.costliest.add(o.Decision.Timings())
-		m.costs.WithLabelValues(string(o.Phase)).Observe(float64(o.Decision.Cost))
-		var labels []string
+		m.costOf.get(o.Phase).Observe(float64(o.Decision.Cost))
 		for _, c := range checks(o.Decision) {
-			labels = append(labels[:0], c.policy, c.binding, c.errorType)
-			if c.kind != policy.Mutating {
-				labels = append(labels, c.action)
-			}
-			if c.kind == policy.Admission {
-				labels = append(labels, string(c.phase))
-			}
-			m.checks[c.kind].WithLabelValues(labels...).Inc()
+			of := m.checked.get(c)
+			of.total.Inc()
 			if took, ok := timeOf(c, o.Decision.Timings()); ok {
-				m.times[c.kind].WithLabelValues(labels...).Observe(took.Seconds())
+				of.times().Observe(took.Seconds())
 			}
 		}
-		for _, r := range mutationResults(o.Decision, m.set()) {
-			m.mutations[r.kind].WithLabelValues(r.policy, r.binding, r.mutation, r.result).Inc()
+		for r := range mutationResults(o.Decision, m.set()) {
+			m.mutated.get(r).Inc()
 		}
 		if m.rules != nil {
 			m.rules.observe(o.Decision, m.set())
 		}
 	}
+}
+
+// answerLabels are the labels of an answer.
+type answerLabels struct {
+	phase   webhook.Phase
+	code    int
+	allowed string
+}
+
+// A checkSeries is the metrics of a check.
+type checkSeries struct {
+	total prometheus.Counter
+	times func() prometheus.Observer // made when the first time is known
+}
+
+// memorize makes the metrics of requests be found without their labels.
+func (m *metrics) memorize() {
+	m.answered = newMemo(func(a answerLabels) prometheus.Counter {
+		return m.answers.WithLabelValues(string(a.phase), strconv.Itoa(a.code), a.allowed)
+	})
+	m.durations = newMemo(func(phase webhook.Phase) prometheus.Observer {
+		return m.duration.WithLabelValues(string(phase))
+	})
+	m.costOf = newMemo(func(phase webhook.Phase) prometheus.Observer {
+		return m.costs.WithLabelValues(string(phase))
+	})
+	m.checked = newMemo(func(c check) checkSeries {
+		labels := []string{c.policy, c.binding, c.errorType}
+		if c.kind != policy.Mutating {
+			labels = append(labels, c.action)
+		}
+		if c.kind == policy.Admission {
+			labels = append(labels, string(c.phase))
+		}
+		return checkSeries{m.checks[c.kind].WithLabelValues(labels...), sync.OnceValue(func() prometheus.Observer {
+			return m.times[c.kind].WithLabelValues(labels...)
+		})}
+	})
+	m.mutated = newMemo(func(r mutationResult) prometheus.Counter {
+		return m.mutations[r.kind].WithLabelValues(r.policy, r.binding, r.mutation, r.result)
+	})
 }
 
 // A check is one policy with one binding in one request.

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,41 +18,43 @@ type mutationResult struct {
 }
 
 // mutationResults returns the results of a decision, in the order of evaluation; set has the names of mutations.
-func mutationResults(d *celgate.Decision, set *policy.Set) []mutationResult {
-	var all []mutationResult
-	for i := range d.Outcomes {
-		o := &d.Outcomes[i]
-		index, of, ok := mutationOf(o)
-		if !ok {
-			continue
-		}
-		p := dialectPolicy(set, o)
-		known := p != nil && index < len(p.Mutations)
-		result := ""
-		switch condition := of == "condition"; {
-		case condition && known && !p.Mutations[index].RunsOnce(): // evaluated for each of several values
-			continue
-		case o.Verdict == celgate.Error:
-			result = "error"
-		case o.Verdict == celgate.Denied:
-			result = "denied"
-		case o.Verdict == celgate.Skip:
-			result = "skipped"
-		case condition:
-			continue // the outcome of the mutation itself follows
-		default:
-			switch {
-			case changes(d.Changes, o, index):
-				result = "changed"
-			case changes(d.DryRun(), o, index):
-				result = "would_change"
+func mutationResults(d *celgate.Decision, set *policy.Set) iter.Seq[mutationResult] {
+	return func(yield func(mutationResult) bool) {
+		for i := range d.Outcomes {
+			o := &d.Outcomes[i]
+			index, of, ok := mutationOf(o)
+			if !ok {
+				continue
+			}
+			p := dialectPolicy(set, o)
+			known := p != nil && index < len(p.Mutations)
+			result := ""
+			switch condition := of == "condition"; {
+			case condition && known && !p.Mutations[index].RunsOnce(): // evaluated for each of several values
+				continue
+			case o.Verdict == celgate.Error:
+				result = "error"
+			case o.Verdict == celgate.Denied:
+				result = "denied"
+			case o.Verdict == celgate.Skip:
+				result = "skipped"
+			case condition:
+				continue // the outcome of the mutation itself follows
 			default:
-				result = "evaluated"
+				switch {
+				case changes(d.Changes, o, index):
+					result = "changed"
+				case changes(d.DryRun(), o, index):
+					result = "would_change"
+				default:
+					result = "evaluated"
+				}
+			}
+			if !yield(mutationResult{o.Kind, o.Policy, o.Binding, nameOfMutation(p, index), result}) {
+				return
 			}
 		}
-		all = append(all, mutationResult{o.Kind, o.Policy, o.Binding, nameOfMutation(p, index), result})
 	}
-	return all
 }
 
 // changes reports whether the mutation of an outcome changed something.

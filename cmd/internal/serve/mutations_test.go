@@ -3,6 +3,7 @@ package serve
 import (
 	"log/slog"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -112,7 +113,7 @@ func TestTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := ask(made[&l.fail])
-	got := mutationResults(d, set)
+	got := slices.Collect(mutationResults(d, set))
 	want := []mutationResult{{policy.Admission, "a", "both", "sets", "changed"},
 		{policy.Admission, "a", "both", "1", "skipped"}}
 	if !reflect.DeepEqual(got, want) {

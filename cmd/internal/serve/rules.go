@@ -145,14 +145,18 @@ func (m *metrics) keep(set *policy.Set) {
 			gone[n] = true
 		}
 	}
-	for n := range gone {
-		m.remove(n)
-	}
-	for n := range m.gone {
-		if !now[n] {
-			m.remove(n)
-		}
-	}
+	m.checked.forget(func() {
+		m.mutated.forget(func() {
+			for n := range gone {
+				m.remove(n)
+			}
+			for n := range m.gone {
+				if !now[n] {
+					m.remove(n)
+				}
+			}
+		})
+	})
 	m.known, m.gone = now, gone
 }
 
