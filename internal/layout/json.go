@@ -7,8 +7,8 @@ import (
 	"github.com/celgate/celgate/internal/yamlscan"
 )
 
-// JSON finds the extents of all values of a JSON text. With an error, that of a text that is not JSON, the root holds
-// what is in front of the place where it is not.
+// JSON finds the extents of all values of a JSON text. If the text is not JSON, JSON returns an error, and the root
+// contains the values in front of the mistake.
 func JSON(text string) (root *Node, err error) {
 	w := jsonWalker{text: text}
 	root = w.value(0)
@@ -30,7 +30,7 @@ func (w *jsonWalker) space() {
 	}
 }
 
-// take goes behind space, and behind the byte c if it is next.
+// take skips space, and the byte c if it is next.
 func (w *jsonWalker) take(c byte) bool {
 	w.space()
 	if w.pos < len(w.text) && w.text[w.pos] == c {
@@ -68,7 +68,7 @@ func (w *jsonWalker) value(depth int) *Node {
 	return v
 }
 
-// entries goes through a collection, to its end or to the first byte that does not belong there.
+// entries reads a collection, up to its end or the first unexpected byte.
 func (w *jsonWalker) entries(v *Node, closing byte, depth int) {
 	for w.pos++; !w.take(closing); {
 		if len(v.Entries) > 0 && !w.take(',') {

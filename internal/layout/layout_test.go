@@ -52,7 +52,7 @@ func TestYAML(t *testing.T) {
 	}
 }
 
-// TestUnusual wants the places of values also where a text cannot be changed in place.
+// TestUnusual expects the positions of values even if a text cannot be changed in place.
 func TestUnusual(t *testing.T) {
 	for _, test := range []struct{ text, path, want string }{
 		{"? a\n: b\nc: d\n", "c", "c: d"},
@@ -101,8 +101,8 @@ func TestDuplicate(t *testing.T) {
 	}
 }
 
-// FuzzLayout holds extents to each other: values are inside of the values around them, in the order of the text, and
-// every byte that a scalar decodes to is inside of it.
+// FuzzLayout compares extents: values are inside the values around them, in the order of the text, and contain every
+// byte of their decoded scalars.
 func FuzzLayout(f *testing.F) {
 	f.Add("a: &x 1 # c\nb:\n- - two\n    words\n- *x\nc: {d: 'it''s', e: [\"\\\"\", f]}\n")
 	f.Add("on: |\n  one\n\n  two\n\ng: >-\n  folded\nh:\ni: !t\n  k: v\n")

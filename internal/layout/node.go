@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A Form is how a value is written.
+// A Form is the notation of a value.
 type Form uint8
 
 // The forms of scalars, of an alias and of collections.
@@ -31,7 +31,7 @@ type Node struct {
 	Start  int    // offset of the first byte of the value itself; of a block collection its first key or dash
 	End    int    // offset behind the last byte
 	Column int    // of a block collection's keys or dashes
-	Text   string // of a scalar: what it decodes to
+	Text   string // of a scalar: the decoded text
 	Anchor bool
 	Tag    bool
 	Target *Node // of an alias
@@ -42,7 +42,7 @@ type Node struct {
 
 // An Entry is a member of a mapping or an item of a sequence.
 type Entry struct {
-	Name  string // of a member, as JSON has it
+	Name  string // of a member, as in JSON
 	Quote Form   // of the key
 	Start int    // offset of the key, or of the item: its dash in block sequences
 	Colon int    // offset behind the colon or the dash
@@ -64,7 +64,7 @@ func (e *Entry) Offset() int {
 // End returns the offset behind an entry.
 func (e *Entry) End() int { return max(e.Colon, e.Value.End) }
 
-// Resolve returns the value that an alias stands for, and other values themselves.
+// Resolve returns the target of an alias, and any other value itself.
 func (n *Node) Resolve() *Node {
 	if n.Form == Alias {
 		return n.Target
@@ -82,7 +82,7 @@ func (n *Node) HasAlias() bool {
 	return n.Form == Alias
 }
 
-// FindDuplicate returns the second of two entries with one key in one mapping, and the offset of the first.
+// FindDuplicate returns the second entry with the same key in one mapping, and the offset of the first.
 func (n *Node) FindDuplicate() (second *Entry, first int, found bool) {
 	if n.Form == Mapping {
 		seen := make(map[string]int, len(n.Entries))
@@ -101,10 +101,10 @@ func (n *Node) FindDuplicate() (second *Entry, first int, found bool) {
 	return nil, 0, false
 }
 
-// ErrUnusual says that a text is written in a way that cannot be changed in place.
+// ErrUnusual reports a text whose notation prevents changes in place.
 var ErrUnusual = errors.New("unusual layout")
 
-// LineStarts returns the offsets of the lines as YAML 1.1 counts them.
+// LineStarts returns the offsets of the lines according to YAML 1.1.
 func LineStarts(text string) []int {
 	starts := []int{0}
 	for i := 0; i < len(text); i++ {

@@ -7,8 +7,8 @@ import (
 	"github.com/celgate/celgate/internal/yamlscan"
 )
 
-// Find returns the value at a field path and the offset of its entry, or those of its nearest existing parent. A value
-// that is written elsewhere, behind an alias or a merge key, is found there.
+// Find returns the value at a field path and the offset of its entry, or those of its nearest existing parent. It
+// follows aliases and merge keys.
 func (n *Node) Find(path string) (at int, value *Node) {
 	at, value = n.Start, n.Resolve()
 	for path != "" {
@@ -21,8 +21,8 @@ func (n *Node) Find(path string) (at int, value *Node) {
 	return at, value
 }
 
-// step takes the first member off path. In a mapping the longest key that path starts with is the member, because
-// paths do not always mark where a key ends: metadata.labels.app.kubernetes.io/name.
+// step removes the first member from path. In a mapping, the member is the longest key at the start of path, because
+// paths do not always mark the end of a key: metadata.labels.app.kubernetes.io/name.
 func (n *Node) step(path string, depth int) (e *Entry, rest string, ok bool) {
 	if n.Form == Sequence {
 		digits, rest, found := strings.Cut(strings.TrimPrefix(path, "["), "]")
@@ -40,7 +40,7 @@ func (n *Node) step(path string, depth int) (e *Entry, rest string, ok bool) {
 			e, rest, ok, longest = candidate, strings.TrimPrefix(after, "."), true, size
 		}
 	}
-	for i := len(n.Entries) - 1; i >= 0; i-- { // the last definition counts
+	for i := len(n.Entries) - 1; i >= 0; i-- { // the last definition takes effect
 		member := n.Entries[i]
 		if !member.Merge {
 			if after, found := cutKey(path, member.Name); found {
@@ -57,7 +57,7 @@ func (n *Node) step(path string, depth int) (e *Entry, rest string, ok bool) {
 	return e, rest, ok
 }
 
-// sources returns the values that a merge key brings in.
+// sources returns the values of a merge key.
 func (e *Entry) sources() []*Node {
 	value := e.Value.Resolve()
 	if value.Form != Sequence {
@@ -82,7 +82,7 @@ func cutKey(path, name string) (after string, ok bool) {
 	return after, ok && (after == "" || after[0] == '.' || after[0] == '[')
 }
 
-// Index returns the index that s is, -1 if it is not one.
+// Index converts s to an index; -1 if it is not an index.
 func Index(s string) int {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 0 {

@@ -6,12 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// Spans relate the decoded text of a scalar to its source text. A scalar without text has none unless it is quoted.
+// Spans map the decoded text of a scalar to its source text. An empty scalar does not have spans unless it is quoted.
 type Spans []span
 
-// A span says that the decoded bytes from text on were written at the bytes from source on, one to one up to the
-// next span. Where one decoded piece was written in another form (an escape, a folded line break) it has a span of
-// its own.
+// A span maps the decoded bytes from text on to the source bytes from source on, one to one up to the next span. A
+// decoded piece with another notation in the source (an escape, a folded line break) has its own span.
 type span struct{ text, source int }
 
 // Offset returns the offset in the source of the decoded byte at offset. The last span marks the end of both.
@@ -27,8 +26,8 @@ func (s Spans) Offset(offset int) int {
 	return at
 }
 
-// Spans relates the decoded text of a scalar to its source text. It decodes the source again and compares: at the
-// first difference it stops, so that what it returns is right, and offsets behind it are placed at that point.
+// Spans maps the decoded text of a scalar to its source text. It decodes the source again and compares: it stops at the
+// first difference, so that the result is correct, and maps later offsets to that position.
 func (n *Node) Spans(source string) Spans {
 	a := aligner{source: source, want: n.Text, at: n.Start}
 	switch n.Form {
@@ -52,7 +51,7 @@ func (n *Node) Spans(source string) Spans {
 	return a.spans
 }
 
-// An aligner walks a source and the decoded text that it should give side by side.
+// An aligner walks a source and its expected decoded text in parallel.
 type aligner struct {
 	source, want string
 	at, done     int // positions in source and want
@@ -68,7 +67,7 @@ func (a *aligner) mark() {
 	a.spans = append(a.spans, span{a.done, a.at})
 }
 
-// take accepts that size bytes of the source were decoded to text, if that is what is wanted next.
+// take accepts that size bytes of the source decode to text, if text is the next expected part.
 func (a *aligner) take(size int, text string) bool {
 	if !strings.HasPrefix(a.want[a.done:], text) {
 		return false
@@ -109,8 +108,8 @@ func (a *aligner) flow(quote byte) {
 	}
 }
 
-// space aligns a run of blanks and line breaks: without a break as it is, otherwise one break for a space and each
-// more for a line feed.
+// space aligns a run of blanks and line breaks. Without a break the blanks are literal; otherwise the first break is a
+// space, and each further break a line feed.
 func (a *aligner) space() bool {
 	end, breaks := a.at, ""
 	for first := true; end < len(a.source); {
@@ -144,9 +143,9 @@ func (a *aligner) space() bool {
 	return a.take(len(run), breaks)
 }
 
-// lineBreak returns a line break as YAML decodes it.
+// lineBreak returns the decoded form of a line break.
 func lineBreak(s string) string {
-	if len(s) == 3 { // the separators of lines and paragraphs stay
+	if len(s) == 3 { // line and paragraph separators are literal
 		return s
 	}
 	return "\n"
@@ -158,7 +157,7 @@ func (a *aligner) escape() bool {
 	if len(s) < 2 {
 		return false
 	}
-	if n := breakAt(s, 1); n > 0 { // an escaped line break gives nothing; blanks behind it neither, but more breaks do
+	if n := breakAt(s, 1); n > 0 { // it and the blanks behind it vanish; further breaks do not
 		breaks := ""
 		for n++; n < len(s); {
 			if size := breakAt(s, n); size > 0 {
@@ -189,8 +188,8 @@ func (a *aligner) escape() bool {
 	return size <= len(s) && a.take(size, a.want[a.done:a.done+n])
 }
 
-// block aligns a literal or folded scalar from its indicator on: lines of text, and between them breaks, of which
-// folding turns one into a space or drops the first of several.
+// block aligns a literal or folded scalar from its indicator on: lines of text with breaks between them. Folding turns
+// one break into a space, or drops the first of several.
 func (a *aligner) block(folded bool) {
 	if !a.skipToNextLine() {
 		return
@@ -236,7 +235,7 @@ func (a *aligner) block(folded bool) {
 	}
 }
 
-// breaks goes to the next line with more than its indentation and returns the offsets of the line breaks before it.
+// breaks moves to the next line with more than its indentation and returns the offsets of the line breaks before it.
 func (a *aligner) breaks(indent int) (offsets []int) {
 	for a.at < len(a.source) {
 		line := a.line()
@@ -269,7 +268,7 @@ func (a *aligner) breakSize() int {
 	return breakAt(a.source, a.at)
 }
 
-// skipToNextLine goes to the start of the next line.
+// skipToNextLine moves to the start of the next line.
 func (a *aligner) skipToNextLine() bool {
 	a.at += len(a.line())
 	n := a.breakSize()
@@ -277,8 +276,8 @@ func (a *aligner) skipToNextLine() bool {
 	return n > 0
 }
 
-// indent returns the indentation of a block scalar: what its first line with more than spaces is indented further than
-// the same line of the decoded text. It is -1 if there is no such line.
+// indent returns the indentation of a block scalar: the difference between the indentation of its first line with other
+// characters than spaces and that of the same decoded line. It is -1 if such a line does not exist.
 func (a *aligner) indent() int {
 	for want := range strings.Lines(a.want) {
 		text := strings.TrimLeft(want, " ")

@@ -10,12 +10,12 @@ import (
 	"github.com/celgate/celgate/internal/yamlscan"
 )
 
-// YAML finds the extents of all values of a YAML document. With an error the root holds what was found: nothing if the
-// library does not understand the text, and else all values, with the ends of some unknown. Explicit keys ("? key") and
-// single pairs in flow sequences are such errors.
+// YAML finds the extents of all values of a YAML document. With an error, the root contains the values found so far:
+// none if the library cannot parse the text, otherwise all values, some of them without an end. Explicit keys ("? key")
+// and single pairs in flow sequences are such errors.
 func YAML(text string) (root *Node, err error) {
 	start := max(yamlscan.Content(text), 0)
-	defer func() { // the library panics on its own bugs, and the walk must survive what it does not foresee
+	defer func() { // the library panics on its own bugs, and the walk must survive unexpected input
 		if r := recover(); r != nil {
 			root, err = &Node{From: start, Start: start, End: start}, ErrUnusual
 		}
@@ -29,7 +29,7 @@ func YAML(text string) (root *Node, err error) {
 	return root, w.err
 }
 
-// A walker goes through a text beside the nodes that the library found in it.
+// A walker reads a text in parallel with the nodes that the library found in it.
 type walker struct {
 	text  string
 	pos   int
@@ -37,15 +37,15 @@ type walker struct {
 	err   error
 
 	lines []int // offsets of their starts
-	last  place // that was looked for
+	last  place // the target of the last search
 }
 
-// A place is a position of the library, which counts from 1, and its offset. Its columns are characters.
+// A place is a position of the library, counted from 1, and its offset. Columns count characters.
 type place struct{ line, column, offset int }
 
 func (w *walker) fail() { w.err = ErrUnusual }
 
-// reach goes to where the library saw a node. The walk should be there.
+// reach moves to the position of a node in the library. The walk should be there already.
 func (w *walker) reach(n *yaml.Node) {
 	if at := w.offset(n); at != w.pos {
 		w.fail()
@@ -53,8 +53,8 @@ func (w *walker) reach(n *yaml.Node) {
 	}
 }
 
-// offset returns the offset of a node. Nodes come in the order of the text, so that the characters of a line are
-// counted once.
+// offset returns the offset of a node. Nodes arrive in the order of the text, so the characters of a line are counted
+// once.
 func (w *walker) offset(n *yaml.Node) int {
 	if n.Line < 1 || n.Line > len(w.lines) {
 		return 0
@@ -69,7 +69,7 @@ func (w *walker) offset(n *yaml.Node) int {
 	return w.last.offset
 }
 
-// column returns how many bytes of its line are in front of pos.
+// column returns the number of bytes in front of pos in its line.
 func (w *walker) column() int {
 	line, exact := slices.BinarySearch(w.lines, w.pos)
 	if !exact {
@@ -78,7 +78,7 @@ func (w *walker) column() int {
 	return w.pos - w.lines[line]
 }
 
-// blanks goes behind spaces, line breaks and comments.
+// blanks skips spaces, line breaks and comments.
 func (w *walker) blanks() {
 	for w.pos < len(w.text) {
 		switch c := w.text[w.pos]; {
@@ -99,7 +99,7 @@ func (w *walker) peek() byte {
 	return 0
 }
 
-// expect goes behind blanks and the byte c.
+// expect skips blanks and the byte c.
 func (w *walker) expect(c byte) {
 	w.blanks()
 	if w.peek() != c {
@@ -117,7 +117,7 @@ func (w *walker) node(n *yaml.Node, indent int, flow bool) *Node {
 		if w.err != nil {
 			w.pos = w.offset(n)
 		}
-		v.From, v.Start, v.End = w.pos, w.pos, w.pos // nothing is written
+		v.From, v.Start, v.End = w.pos, w.pos, w.pos // an empty value
 		return v
 	}
 	w.blanks()
@@ -142,12 +142,12 @@ func (w *walker) node(n *yaml.Node, indent int, flow bool) *Node {
 	return v
 }
 
-// isEmpty reports a scalar of which nothing but anchor and tag is written.
+// isEmpty reports a scalar with only an anchor and a tag.
 func isEmpty(n *yaml.Node) bool {
 	return n.Kind == yaml.ScalarNode && n.Value == "" && n.Style&^yaml.TaggedStyle == 0
 }
 
-// properties goes behind the anchor and the tag of a value, and to the value.
+// properties skips the anchor and the tag of a value.
 func (w *walker) properties(v *Node, n *yaml.Node, flow bool) {
 	if n.Kind == yaml.MappingNode && n.Style&(yaml.FlowStyle|yaml.TaggedStyle) == 0 && n.Anchor == "" {
 		return // those of its first key, if any
@@ -167,7 +167,7 @@ func (w *walker) properties(v *Node, n *yaml.Node, flow bool) {
 	}
 }
 
-// tag goes behind a tag.
+// tag skips a tag.
 func (w *walker) tag(flow bool) {
 	for w.pos < len(w.text) && strings.IndexByte(" \t\r\n", w.text[w.pos]) < 0 &&
 		!(flow && strings.IndexByte(",]}", w.text[w.pos]) >= 0) {
@@ -205,7 +205,7 @@ func (w *walker) mapping(v *Node, n *yaml.Node) {
 	w.close(v, '}')
 }
 
-// key goes behind a key and its colon.
+// key skips a key and its colon.
 func (w *walker) key(v *Node, k *yaml.Node) *Entry {
 	if k.Kind != yaml.ScalarNode || k.Value == "" || !v.Flow && w.peek() == '?' {
 		w.fail()
@@ -248,7 +248,7 @@ func (w *walker) sequence(v *Node, n *yaml.Node) {
 	w.close(v, ']')
 }
 
-// open goes into a collection.
+// open enters a collection.
 func (w *walker) open(v *Node, n *yaml.Node, bracket byte) {
 	if v.Flow = n.Style&yaml.FlowStyle != 0; v.Flow {
 		w.expect(bracket)
@@ -257,7 +257,7 @@ func (w *walker) open(v *Node, n *yaml.Node, bracket byte) {
 	v.Column = w.column()
 }
 
-// comma goes to the start of the next entry.
+// comma moves to the start of the next entry.
 func (w *walker) comma(flow bool) {
 	w.blanks()
 	if flow && w.peek() == ',' {
@@ -266,7 +266,7 @@ func (w *walker) comma(flow bool) {
 	}
 }
 
-// close goes behind the end of a flow collection.
+// close skips the end of a flow collection.
 func (w *walker) close(v *Node, bracket byte) {
 	if !v.Flow {
 		return

@@ -44,7 +44,7 @@ func (w *walker) scalar(v *Node, n *yaml.Node, indent int) {
 	}
 }
 
-// walkPlain goes along a plain scalar, whose line breaks are folded.
+// walkPlain walks a plain scalar with folded line breaks.
 func (w *walker) walkPlain(value string) {
 	for i := 0; i < len(value); i++ {
 		c := value[i]
@@ -66,7 +66,7 @@ func (w *walker) walkPlain(value string) {
 	}
 }
 
-// block goes to the end of a literal or folded block: behind its last line that is not blank, or with "+" its last
+// block moves to the end of a literal or folded block: behind its last non-blank line, or with "+" behind its last
 // line.
 func (w *walker) block(indent int) {
 	keep, digit := false, 0
@@ -108,7 +108,7 @@ func (w *walker) block(indent int) {
 	}
 }
 
-// name reads a key of a mapping: as JSON has it, or if it is not possible there, its text.
+// name reads a key of a mapping: its JSON form or, if that does not exist, its text.
 func (e *Entry) name(k *yaml.Node) {
 	if k.Kind == yaml.AliasNode {
 		k = k.Alias

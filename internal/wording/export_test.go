@@ -1,6 +1,6 @@
 package wording
 
-// Kinds are those of the sentences that the tests, which need packages that import this one, ask cel-go for.
+// Kinds are the kinds of the sentences that the tests get from cel-go. The tests need packages that import this one.
 func Kinds() (all []Kind) {
 	for _, s := range sentences {
 		all = append(all, s.kind)

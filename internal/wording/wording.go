@@ -1,6 +1,6 @@
-// Package wording reads the sentences of others: what cel-go says of expressions, and what an API server says of
-// requests, where no type says it. Nothing else in celgate recognises such a sentence. The tests ask cel-go, and the
-// recorded answers of servers, for each of them, so that a release with other words does not go unnoticed.
+// Package wording parses texts of others: messages of cel-go about expressions, and of an API server about requests, if
+// no type carries the same information. Other packages do not recognise such texts. The tests get each text from cel-go
+// and from recorded answers of servers, so a release with other texts is noticed.
 package wording
 
 import (
@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// A Problem is one of those that the compiler lists in its message about an expression.
+// A Problem is a single problem in a message of the compiler about an expression.
 type Problem struct {
 	Line, Column int // from 1; columns count code points
 	Message      string
@@ -18,7 +18,7 @@ type Problem struct {
 
 var problem = regexp.MustCompile(`ERROR: <input>:(\d+):(\d+): ([^\n]*)`)
 
-// Problems returns the problems in the message of a compiler; none if it is not of a compiler.
+// Problems returns the problems in a message of the compiler; none for other messages.
 func Problems(message string) []Problem {
 	var all []Problem
 	for _, m := range problem.FindAllStringSubmatch(message, -1) {
@@ -35,41 +35,41 @@ func Problems(message string) []Problem {
 	return all
 }
 
-// Detail returns the problem as the only one of a compiler's message.
+// Detail returns the message of a compiler for this problem alone.
 func (p Problem) Detail() string {
 	return fmt.Sprintf("ERROR: <input>:%d:%d: %s", p.Line, p.Column, p.Message)
 }
 
-// TrimContainer removes what the compiler adds to names that it does not know: no policy has a container.
+// TrimContainer removes the container that the compiler adds to unknown names: policies do not have a container.
 func TrimContainer(message string) string { return strings.TrimSuffix(message, " (in container '')") }
 
-// A Kind tells the sentences about expressions apart.
+// A Kind is a kind of sentence about expressions.
 type Kind int
 
 // The kinds of sentences.
 const (
 	Other           Kind = iota
-	TypeConversion       // of a value that the type does not take
+	TypeConversion       // of a value that the type does not accept
 	NoSuchOverload       // at run time: Name is not known
 	OutOfBounds          // an index
 	DivisionByZero       //
-	Undeclared           // the compiler does not know Name
+	Undeclared           // at compile time: Name is not known
 	UndefinedField       // the type has no field Name
-	NoOverload           // Name does not take arguments of the types Got
+	NoOverload           // Name does not accept arguments of the types Got
 	WrongResult          // the expression must be Want and is Got
 	MixedTypes           // in a list or a map
 	SingleOperator       // Name instead of Name twice, as in a = b
 	WordForOperator      // Name, as in a and b
 )
 
-// A Sentence is what is said of an expression.
+// A Sentence is a parsed message about an expression.
 type Sentence struct {
 	Kind      Kind
 	Name      string
 	Want, Got string
 }
 
-// Is reports whether the sentence is about the same; members of about that are empty may have any value.
+// Is reports whether the sentences have the same subject; empty members of about match any value.
 func (s Sentence) Is(about Sentence) bool {
 	return s.Kind == about.Kind && (about.Name == "" || s.Name == about.Name) &&
 		(about.Want == "" || s.Want == about.Want) && (about.Got == "" || s.Got == about.Got)
@@ -86,7 +86,7 @@ var sentences = []struct {
 	{Undeclared, regexp.MustCompile(`undeclared reference to '(?P<name>[\w.]+)'`)},
 	{UndefinedField, regexp.MustCompile(`undefined field '(?P<name>[^'\n]*)'`)},
 	{NoOverload, regexp.MustCompile(`found no matching overload for '(?P<name>[^']*)' applied to '(?P<got>[^\n]*)'`)},
-	// The server's, of its pkg/admission/plugin/cel/compile.go v0.37.2.
+	// This message is the server's, from its pkg/admission/plugin/cel/compile.go v0.37.2.
 	{WrongResult, regexp.MustCompile(`must evaluate to (?P<want>one of \[[^\]]*\]|\S+) but got (?P<got>\S+)`)},
 	{MixedTypes, regexp.MustCompile(`expected type '.*' but found '`)},
 	{SingleOperator, regexp.MustCompile(`token recognition error at: '(?P<name>[=&|])`)},
@@ -94,7 +94,7 @@ var sentences = []struct {
 		`(?:extraneous|mismatched) input '(?P<name>and|or|not|is|AND|OR|NOT)'`)},
 }
 
-// Read returns the first sentence that is known of those in a message, in the order of their kinds.
+// Read returns the first known sentence in a message, in the order of their kinds.
 func Read(message string) Sentence {
 	for _, s := range sentences {
 		m := s.pattern.FindStringSubmatch(message)
@@ -114,9 +114,9 @@ func Read(message string) Sentence {
 
 var denial = regexp.MustCompile(`\b\w*[pP]olicy\w* ['"]([^'"]+)['"](?: with binding ['"][^'"]*['"])? denied request`)
 
-// Denier returns the name of the policy that a server's answer to a request names as the one that refused it, as in
-// "ValidatingAdmissionPolicy 'limits' with binding 'all' denied request: …"; "" if it names none. The webhook of
-// celgate answers with the same words. As validating/dispatcher.go and mutating/errors.go v0.37.2 have it.
+// Denier returns the name of the policy that refused a request, according to the answer of a server, as in
+// "ValidatingAdmissionPolicy 'limits' with binding 'all' denied request: …"; "" if the answer does not name one. The
+// webhook of celgate uses the same texts. As validating/dispatcher.go and mutating/errors.go v0.37.2.
 func Denier(message string) string {
 	if m := denial.FindStringSubmatch(message); m != nil {
 		return m[1]
@@ -126,8 +126,8 @@ func Denier(message string) string {
 
 var wrongBoolean = regexp.MustCompile(`cannot unmarshal bool into Go struct field \w+\.(\S+) of type`)
 
-// WrongBoolean returns the path of the field that an answer to a request says to have a boolean in the place of another
-// value (encoding/json's words); of a map the path of the map alone; "" if the answer is about something else.
+// WrongBoolean returns the path of the field that has a boolean instead of another value, according to an answer to a
+// request (the text is encoding/json's); for a map the path of the map alone; "" for other answers.
 func WrongBoolean(message string) string {
 	if m := wrongBoolean.FindStringSubmatch(message); m != nil {
 		return m[1]

@@ -11,7 +11,7 @@ import (
 	. "github.com/celgate/celgate/internal/wording"
 )
 
-// TestProblems compiles what is wrong in two places.
+// TestProblems compiles an expression with two mistakes.
 func TestProblems(t *testing.T) {
 	env := environment(t)
 	_, issues := env.Compile("x.a == 1 &&\n  é\n || nothing || other")
@@ -36,10 +36,10 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// TestSentences asks cel-go for each of its sentences.
+// TestSentences gets each sentence from cel-go.
 func TestSentences(t *testing.T) {
 	env := environment(t)
-	seen := map[Kind]bool{WrongResult: true} // the server's: see the corpus, area policy
+	seen := map[Kind]bool{WrongResult: true} // a sentence of the server: see the corpus, area policy
 	for expression, want := range map[string]Sentence{
 		"int('a')":            {Kind: TypeConversion},
 		"x.a < 'a'":           {Kind: NoSuchOverload},
@@ -98,7 +98,7 @@ func environment(t *testing.T) *cel.Env {
 	return env
 }
 
-// answer is the error of an expression, when it is compiled or evaluated.
+// answer returns the error of compiling or evaluating an expression.
 func answer(env *cel.Env, expression string) string {
 	ast, issues := env.Compile(expression)
 	if issues.Err() != nil {

@@ -2,7 +2,7 @@ package yamlscan
 
 import "strconv"
 
-// Key returns a key as JSON text, as sigs.k8s.io/yaml v1.6.0 yaml.go: convertToJSONableObject.
+// Key returns the JSON text of a key, as sigs.k8s.io/yaml v1.6.0 yaml.go: convertToJSONableObject.
 func Key(k any) (string, bool) {
 	switch k := k.(type) {
 	case string:
@@ -14,7 +14,7 @@ func Key(k any) (string, bool) {
 	case bool:
 		return strconv.FormatBool(k), true
 	case float64:
-		switch s := strconv.FormatFloat(k, 'g', -1, 32); s { // large ones become infinite
+		switch s := strconv.FormatFloat(k, 'g', -1, 32); s { // large numbers become infinite
 		case "+Inf":
 			return ".inf", true
 		case "-Inf":
@@ -28,7 +28,7 @@ func Key(k any) (string, bool) {
 	return "", false
 }
 
-// ValidText replaces bytes that are not UTF-8, which only !!binary can bring, as encoding/json does.
+// ValidText replaces bytes that are not UTF-8, as encoding/json does. Only !!binary can produce them.
 func ValidText(s string) string {
 	for _, r := range s {
 		if r == '\uFFFD' {

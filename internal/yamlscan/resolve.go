@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// DecodePlain returns the value of a plain scalar as YAML 1.1 has it: nil, bool, int64, float64 or string, as
-// go.yaml.in/yaml/v2 v2.4.4 resolve.go: resolve, followed by the way through JSON that sigs.k8s.io/yaml takes
-// (integers beyond int64 become float64, floats without fraction int64). Infinite numbers and NaN are returned
-// as float64; JSON has no place for them.
+// DecodePlain returns the value of a plain scalar in YAML 1.1: nil, bool, int64, float64 or string, as
+// go.yaml.in/yaml/v2 v2.4.4 resolve.go: resolve, followed by the conversion to JSON of sigs.k8s.io/yaml (integers
+// beyond int64 become float64, floats without fraction int64). Infinite numbers and NaN are returned as float64,
+// although JSON does not have them.
 func DecodePlain(s string) any {
 	if s == "" {
 		return nil
@@ -74,7 +74,7 @@ func plainNumber(s string) any {
 			return Number(f)
 		}
 	}
-	// What is left of "0b" with an inner sign, which the library reads as a number too.
+	// This is the rest of "0b" with an inner sign, which the library also reads as a number.
 	binary, ok := strings.CutPrefix(t, "0b")
 	if !ok {
 		if binary, ok = strings.CutPrefix(t, "-0b"); ok {
@@ -89,8 +89,8 @@ func plainNumber(s string) any {
 	return s
 }
 
-// maybeNumber reports whether every byte of s may stand in a number, so that quantities such as 100m, versions
-// and dates need no further look.
+// maybeNumber reports whether every byte of s may be part of a number. It excludes quantities such as 100m, versions
+// and dates early.
 func maybeNumber(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {
@@ -112,7 +112,7 @@ func isDigits(s string) bool {
 	return true
 }
 
-// isTimestamp reports whether s is a date, which stays text. Those with a time hold letters or colons and never
+// isTimestamp reports whether s is a date, which stays text. Timestamps with a time contain letters or colons and never
 // look like numbers, so only the date form matters.
 func isTimestamp(s string) bool {
 	if len(s) < 8 || s[4] != '-' || !isDigits(s[:4]) {
@@ -155,7 +155,7 @@ func isDecimalFloat(s string) bool {
 }
 
 // Number returns f as int64 if JSON would write it without fraction and exponent and it fits, otherwise f. JSON has the
-// fewest digits that give f back, so that beyond 2^53 the integer is not always that of f.
+// fewest digits that identify f, so beyond 2^53 the integer may differ from f.
 func Number(f float64) any {
 	const exact = 1 << 53
 	switch {

@@ -5,31 +5,31 @@ import (
 	"strings"
 )
 
-// A Scanner decodes the part of YAML that most manifests are written in:
+// A Scanner decodes the part of YAML that most manifests use:
 //
 //   - block mappings with plain or quoted keys on one line, block sequences, both nested in any way;
 //   - plain and quoted scalars on one line, literal blocks without indentation indicator;
 //   - flow collections on one line with simple members, such as {}, ["ALL"] and {cpu: 100m};
 //   - comments.
 //
-// It refuses a document as soon as anything else appears, including everything that is an error, and the YAML
-// library decodes it. Whatever it accepts has the value that the library gives (FuzzDecode). The text must not hold
-// carriage returns, control characters or Unicode line breaks (see Survey); values share memory with it.
+// It rejects a document at the first unsupported element, which includes every error; the YAML library then decodes the
+// document. Accepted documents have the same value as in the library (FuzzDecode). The text must not contain carriage
+// returns, control characters or Unicode line breaks (see Survey); values share memory with it.
 type Scanner struct {
 	text  string
 	pos   int // next byte
-	line  int // offset of the start of the line that holds pos
+	line  int // offset of the start of the line with pos
 	col   int // column of the content at pos after next or skip; -1 at the end
 	depth int
-	tabs  bool // the text holds tabs
+	tabs  bool // the text contains tabs
 
 	keys  map[string]string // keys seen in earlier documents
-	list  bool              // the value of the root's member "items" is being read
+	list  bool              // the scanner is in the root's member "items"
 	items []int             // offsets of its dashes
 }
 
-// Decode returns the value of text, and false if text holds anything that the scanner does not know. tabs says that it
-// holds tabs.
+// Decode returns the value of text, and false if text has an unsupported element. tabs reports whether the text
+// contains tabs.
 func (b *Scanner) Decode(text string, tabs bool) (any, bool) {
 	b.text, b.tabs = text, tabs
 	b.pos, b.line, b.depth, b.list, b.items = 0, 0, 0, false, nil
@@ -40,10 +40,10 @@ func (b *Scanner) Decode(text string, tabs bool) (any, bool) {
 	return v, ok && b.col < 0
 }
 
-// Items returns the offsets of the dashes of the list "items" in the text that was decoded last.
+// Items returns the offsets of the dashes of the list "items" in the last decoded text.
 func (b *Scanner) Items() []int { return b.items }
 
-// next goes from the start of a line to the next content, behind blank lines and comments.
+// next moves from the start of a line to the next content, behind blank lines and comments.
 func (b *Scanner) next() bool {
 	for b.line = b.pos; b.pos < len(b.text); {
 		switch b.text[b.pos] {
@@ -67,7 +67,7 @@ func (b *Scanner) next() bool {
 	return true
 }
 
-// endOfLine goes to the start of the next line.
+// endOfLine moves to the start of the next line.
 func (b *Scanner) endOfLine() {
 	if i := strings.IndexByte(b.text[b.pos:], '\n'); i >= 0 {
 		b.pos += i + 1
@@ -96,7 +96,7 @@ func (b *Scanner) node() (any, bool) {
 	return b.mapping(key)
 }
 
-// mapping decodes a block mapping whose first key was read. It ends at content of a smaller column.
+// mapping decodes a block mapping after its first key. It ends at content of a smaller column.
 func (b *Scanner) mapping(key string) (any, bool) {
 	if b.depth++; b.depth > MaxDepth {
 		return nil, false
@@ -217,7 +217,7 @@ func isKeyByte(c byte) bool {
 	return isWord(c) || c == '-' || c == '_' || c == '.' || c == '/' || c == '$'
 }
 
-// value decodes what follows a key or a dash in a collection at column col, and goes on to the next content.
+// value decodes the value behind a key or a dash in a collection at column col, and moves to the next content.
 func (b *Scanner) value(col int, entry bool) (any, bool) {
 	for b.pos < len(b.text) && b.text[b.pos] == ' ' {
 		b.pos++
@@ -263,7 +263,7 @@ func (b *Scanner) value(col int, entry bool) (any, bool) {
 	return v, ok && b.rest() && b.next() && b.col <= col
 }
 
-// rest goes to the next line if only spaces and a comment follow.
+// rest moves to the next line if the line has only spaces and a comment left.
 func (b *Scanner) rest() bool {
 	start := b.pos
 	for b.pos < len(b.text) && b.text[b.pos] == ' ' {
@@ -318,7 +318,7 @@ func (b *Scanner) decodePlain() (any, bool) {
 	return CheckFinite(DecodePlain(s))
 }
 
-// CheckFinite refuses numbers that JSON cannot hold.
+// CheckFinite refuses numbers that JSON does not have.
 func CheckFinite(v any) (any, bool) {
 	if f, ok := v.(float64); ok && (math.IsInf(f, 0) || math.IsNaN(f)) {
 		return nil, false
@@ -326,7 +326,7 @@ func CheckFinite(v any) (any, bool) {
 	return v, true
 }
 
-// decodeQuoted decodes a quoted scalar that ends on the line.
+// decodeQuoted decodes a quoted scalar on one line.
 func (b *Scanner) decodeQuoted() (string, bool) {
 	quote := b.text[b.pos]
 	s := b.text[b.pos+1:]
@@ -450,7 +450,7 @@ func (b *Scanner) indent(limit int) (n int) {
 	return n
 }
 
-// literalSize returns at least the size of the literal text with the given indentation that starts at pos.
+// literalSize returns an upper bound of the size of the literal text with the given indentation at pos.
 func (b *Scanner) literalSize(indent int) (n int) {
 	for i := b.pos; i < len(b.text); {
 		end := strings.IndexByte(b.text[i:], '\n') + 1
@@ -471,7 +471,7 @@ func (b *Scanner) literalSize(indent int) (n int) {
 	return n
 }
 
-// flow decodes a flow collection that ends on the line.
+// flow decodes a flow collection on one line.
 func (b *Scanner) flow() (any, bool) {
 	if b.depth++; b.depth > MaxDepth {
 		return nil, false
@@ -541,7 +541,7 @@ func (b *Scanner) flow() (any, bool) {
 	}
 }
 
-// skipSpaces goes behind spaces and returns the byte there, a line break at the end.
+// skipSpaces skips spaces and returns the next byte, a line break at the end.
 func (b *Scanner) skipSpaces() byte {
 	for b.pos < len(b.text) && b.text[b.pos] == ' ' {
 		b.pos++
@@ -552,7 +552,7 @@ func (b *Scanner) skipSpaces() byte {
 	return b.text[b.pos]
 }
 
-// flowScalar decodes a quoted scalar or a plain one of few characters in a flow collection.
+// flowScalar decodes a quoted scalar or a short plain one in a flow collection.
 func (b *Scanner) flowScalar() (any, bool) {
 	if b.pos == len(b.text) {
 		return nil, false

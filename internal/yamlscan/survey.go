@@ -5,12 +5,12 @@ import (
 	"unicode/utf8"
 )
 
-// A Survey says what kinds of bytes a text holds; offsets are -1 if there are none.
+// A Survey lists the special bytes of a text; offsets are -1 if there are none.
 type Survey struct {
 	Tabs    bool
 	Returns bool // carriage returns
-	Breaks  bool // Unicode line breaks and byte order marks, which YAML treats in its own way
-	Control int  // the first control character that YAML does not allow
+	Breaks  bool // Unicode line breaks and byte order marks, which YAML treats differently
+	Control int  // the first control character that YAML forbids
 	Invalid int  // the first byte that is not UTF-8
 }
 
@@ -50,7 +50,7 @@ func Look(text string) Survey {
 	return s
 }
 
-// Content returns the offset of the first byte of text that is neither space nor comment, -1 if there is none.
+// Content returns the offset of the first byte of text outside of spaces and comments, -1 if there is none.
 func Content(text string) int {
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
