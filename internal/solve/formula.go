@@ -1,11 +1,11 @@
-// Package solve decides whether a formula over booleans, bounded integers and strings can be true, and with which
-// values.
+// Package solve decides whether a formula over booleans, bounded integers and strings is satisfiable, and returns
+// satisfying values.
 //
-// A [Store] holds formulas as graphs in which equal parts are one. Their leaves are booleans, comparisons of integers
-// (x - y <= c), memberships of strings in regular languages, and equalities of strings. [Store.Solve] gives the
-// propositional part to a SAT solver, and what that proposes to a theory of differences and to automata; what these
-// refuse becomes a clause more, until both agree or nothing is left. Within these leaves the answer is complete: it
-// gives up for size alone, and says so.
+// A [Store] holds formulas as graphs that share equal parts. Their leaves are booleans, comparisons of integers (x - y
+// <= c), memberships of strings in regular languages, and equalities of strings. [Store.Solve] gives the propositional
+// part to a SAT solver, and checks its models with a theory of differences and with automata. Each conflict becomes
+// another clause, until both agree or the clauses are unsatisfiable. For these leaves the answer is complete: Solve
+// gives up only because of size, with an error.
 package solve
 
 import "math"
@@ -19,14 +19,14 @@ const (
 	False Formula = 1
 )
 
-// Negate is the negation.
+// Negate returns the negation.
 func (f Formula) Negate() Formula { return f ^ 1 }
 
 func (f Formula) node() int { return int(f >> 1) }
 
 func (f Formula) isNegated() bool { return f&1 == 1 }
 
-// An Int is an integer variable of a Store. Zero, the variable of no number, is the number 0.
+// An Int is an integer variable of a Store. The zero value is the number 0.
 type Int int
 
 // A Text is a string variable of a Store.
@@ -43,7 +43,7 @@ const (
 	equality    // texts x and y are equal
 )
 
-// A node is comparable, so that equal ones are found.
+// A node is comparable, so that equal nodes are shared.
 type node struct {
 	kind kind
 	a, b Formula
@@ -52,17 +52,17 @@ type node struct {
 	lang *Lang
 }
 
-// A Store makes formulas. It is for one goroutine.
+// A Store creates formulas. It is for one goroutine.
 type Store struct {
 	nodes  []node
 	known  map[node]Formula
 	ints   []bounds // by Int; the first is 0
-	wishes []int64  // by Int: a value to take if it is possible
+	wishes []int64  // by Int: the preferred value
 	texts  int
 	langs  map[string]*Lang
 	facts  []Formula
 	words  map[string]found // by the languages of a search
-	hints  []string         // by Text: a word to take if it is possible
+	hints  []string         // by Text: the preferred word
 }
 
 type bounds struct{ least, most int64 }
@@ -85,33 +85,33 @@ func (s *Store) add(n node) Formula {
 	return f
 }
 
-// NewBool returns a boolean that is like no other.
+// NewBool returns a new boolean variable.
 func (s *Store) NewBool() Formula { return s.add(node{kind: boolean, x: len(s.nodes)}) }
 
-// NewInt returns an integer variable with its bounds, and the value that it takes where any does.
+// NewInt returns an integer variable with bounds and a preferred value.
 func (s *Store) NewInt(least, most, wish int64) Int {
 	s.ints, s.wishes = append(s.ints, bounds{least, most}), append(s.wishes, wish)
 	return Int(len(s.ints) - 1)
 }
 
-// NewText returns a string variable, and the word that it takes where any does.
+// NewText returns a string variable with a preferred word.
 func (s *Store) NewText(wish string) Text {
 	s.hints = append(s.hints, wish)
 	s.texts++
 	return Text(s.texts - 1)
 }
 
-// Assume makes a formula one that always holds.
+// Assume adds a formula that every model must satisfy.
 func (s *Store) Assume(f Formula) {
 	if f != True {
 		s.facts = append(s.facts, f)
 	}
 }
 
-// Facts returns the formulas that always hold.
+// Facts returns the assumed formulas.
 func (s *Store) Facts() []Formula { return s.facts }
 
-// Conjoin is true if both formulas are.
+// Conjoin returns the conjunction of two formulas.
 func (s *Store) Conjoin(a, b Formula) Formula {
 	switch {
 	case a == False || b == False || a == b.Negate():
@@ -126,10 +126,10 @@ func (s *Store) Conjoin(a, b Formula) Formula {
 	return s.add(node{kind: conjunction, a: a, b: b})
 }
 
-// Disjoin is true if one of the formulas is.
+// Disjoin returns the disjunction of two formulas.
 func (s *Store) Disjoin(a, b Formula) Formula { return s.Conjoin(a.Negate(), b.Negate()).Negate() }
 
-// All is true if all formulas are.
+// All returns the conjunction of formulas.
 func (s *Store) All(all ...Formula) Formula {
 	f := True
 	for _, g := range all {
@@ -138,7 +138,7 @@ func (s *Store) All(all ...Formula) Formula {
 	return f
 }
 
-// Any is true if one of the formulas is.
+// Any returns the disjunction of formulas.
 func (s *Store) Any(all ...Formula) Formula {
 	f := False
 	for _, g := range all {
@@ -147,7 +147,7 @@ func (s *Store) Any(all ...Formula) Formula {
 	return f
 }
 
-// If is a where c is true, and b elsewhere.
+// If returns the formula that is a if c is true, and b otherwise.
 func (s *Store) If(c, a, b Formula) Formula {
 	switch {
 	case c == True || a == b:
@@ -158,10 +158,10 @@ func (s *Store) If(c, a, b Formula) Formula {
 	return s.Disjoin(s.Conjoin(c, a), s.Conjoin(c.Negate(), b))
 }
 
-// Iff is true if both formulas are, or none.
+// Iff returns the formula that two formulas are equal.
 func (s *Store) Iff(a, b Formula) Formula { return s.If(a, b, b.Negate()) }
 
-// Difference is x - y <= c.
+// Difference returns x - y <= c.
 func (s *Store) Difference(x, y Int, c int64) Formula {
 	if x == y {
 		return newBool(c >= 0)
@@ -173,13 +173,13 @@ func (s *Store) Difference(x, y Int, c int64) Formula {
 	if least, ok := minus(bx.least, by.most); ok && least > c {
 		return False
 	}
-	if x < y && c < math.MaxInt64 { // of x - y <= c and y - x <= -c-1, which exclude each other, one is a node
+	if x < y && c < math.MaxInt64 { // x - y <= c and y - x <= -c-1 are opposites: only one of them is a node
 		return s.add(node{kind: difference, x: int(y), y: int(x), c: -c - 1}).Negate()
 	}
 	return s.add(node{kind: difference, x: int(x), y: int(y), c: c})
 }
 
-// minus is a - b if that is an int64.
+// minus returns a - b if it fits int64.
 func minus(a, b int64) (int64, bool) {
 	d := a - b
 	return d, (d < a) == (b > 0)
@@ -192,12 +192,12 @@ func newBool(b bool) Formula {
 	return False
 }
 
-// Member says that a string is a word of a language.
+// Member returns the formula that a string is a word of a language.
 func (s *Store) Member(x Text, lang *Lang) Formula {
 	return s.add(node{kind: membership, x: int(x), lang: lang})
 }
 
-// Equal says that two strings are one.
+// Equal returns the formula that two strings are equal.
 func (s *Store) Equal(x, y Text) Formula {
 	if x == y {
 		return True
@@ -208,14 +208,14 @@ func (s *Store) Equal(x, y Text) Formula {
 	return s.add(node{kind: equality, x: int(x), y: int(y)})
 }
 
-// Assignment gives leaves of formulas their values.
+// An Assignment has values for the leaves of formulas.
 type Assignment interface {
-	Bool(Formula) bool // of what NewBool returned
+	Bool(Formula) bool // of a result of NewBool
 	Int(Int) int64
 	Text(Text) string
 }
 
-// Evaluate returns what formulas are under an assignment.
+// Evaluate returns the values of formulas under an assignment.
 func (s *Store) Evaluate(under Assignment, formulas ...Formula) []bool {
 	values := make([]int8, len(s.nodes)) // 0: not known
 	values[0] = 1

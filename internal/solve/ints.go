@@ -5,16 +5,15 @@ import (
 	"slices"
 )
 
-// An edge says that x - y <= c.
+// An edge is the constraint x - y <= c.
 type edge struct {
 	x, y    int
 	c       *big.Int
 	literal Formula
-	isBound bool // of a variable, not of a literal
+	isBound bool // from a variable's bounds, not from a literal
 }
 
-// solveInts finds integers for which edges hold, or returns literals that cannot hold together: those of a circle
-// whose sum is negative.
+// solveInts finds integers that satisfy the edges, or returns conflicting literals: those of a negative cycle.
 func (s *Store) solveInts(literals []edge) (values map[Int]int64, conflict []Formula) {
 	used := map[int]bool{}
 	for _, e := range literals {
@@ -43,7 +42,7 @@ func (s *Store) solveInts(literals []edge) (values map[Int]int64, conflict []For
 		return nil, conflict
 	}
 	values = map[Int]int64{}
-	for _, v := range vars { // one after the other takes what it wishes, within what those before leave
+	for _, v := range vars { // each variable takes its preferred value within the limits of earlier ones
 		most := distances(edges, vars, 0, false)[v]
 		least := new(big.Int).Neg(distances(edges, vars, 0, true)[v])
 		at := big.NewInt(s.wishes[v])
@@ -58,7 +57,7 @@ func (s *Store) solveInts(literals []edge) (values map[Int]int64, conflict []For
 	return values, nil
 }
 
-// shorten relaxes edges until nothing changes, and returns the edges of a negative circle if that does not end.
+// shorten relaxes edges until nothing changes. If it does not end, it returns the edges of a negative cycle.
 func shorten(edges []edge, vars []int) (map[int]*big.Int, []edge) {
 	at := map[int]*big.Int{0: new(big.Int)}
 	for _, v := range vars {
@@ -78,7 +77,7 @@ func shorten(edges []edge, vars []int) (map[int]*big.Int, []edge) {
 		if round <= len(at) {
 			continue
 		}
-		for range at { // onto the circle
+		for range at { // onto the cycle
 			changed = by[changed].y
 		}
 		var circle []edge
@@ -91,7 +90,8 @@ func shorten(edges []edge, vars []int) (map[int]*big.Int, []edge) {
 	}
 }
 
-// distances are the tightest c of v - from <= c, or with back of from - v <= c. There is no negative circle.
+// distances returns the tightest c of v - from <= c or, with back, of from - v <= c. The edges do not have a negative
+// cycle.
 func distances(edges []edge, vars []int, from int, back bool) map[int]*big.Int {
 	at := map[int]*big.Int{from: new(big.Int)}
 	for range len(vars) + 1 {

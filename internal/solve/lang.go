@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// A Lang is a regular language of strings: an automaton whose states are made when they are reached. Languages of one
-// store that were made alike are one.
+// A Lang is a regular language of strings: an automaton whose states are created on demand. A store shares equal
+// languages.
 type Lang struct {
 	name  string
 	auto  automaton
@@ -28,7 +28,8 @@ type step struct {
 type automaton interface {
 	next(state int, r rune) int
 	accepts(state int) bool
-	// breaks are the runes at which something else may begin: from one to the next all runes are alike.
+	// breaks returns the runes at which behaviour may change: the automaton treats all runes from one to the next
+	// alike.
 	breaks() []rune
 }
 
@@ -64,7 +65,7 @@ func (l *Lang) accepts(state int) bool {
 	return yes
 }
 
-// run reads a text from a state on.
+// run reads a text from a given state.
 func (l *Lang) run(state int, text string) int {
 	for _, r := range text {
 		state = l.next(state, r)
@@ -75,40 +76,40 @@ func (l *Lang) run(state int, text string) int {
 // Has reports whether a word is in the language.
 func (l *Lang) Has(word string) bool { return l.accepts(l.run(0, word)) }
 
-// Matching is the language of the texts in which a regular expression of Go is found.
+// Matching returns the language of the texts that contain a match of a regular expression of Go.
 func (s *Store) Matching(pattern string) (*Lang, error) {
 	return s.language("~"+pattern, func() (automaton, error) { return newSearch(pattern) })
 }
 
-// Word is the language of one word.
+// Word returns the language of a single word.
 func (s *Store) Word(word string) *Lang { return s.quote("=", `(?s)\A`, word, `\z`) }
 
-// Prefix is the language of the texts with a prefix.
+// Prefix returns the language of the texts with a prefix.
 func (s *Store) Prefix(prefix string) *Lang { return s.quote("^", `(?s)\A`, prefix, "") }
 
-// Suffix is the language of the texts with a suffix.
+// Suffix returns the language of the texts with a suffix.
 func (s *Store) Suffix(suffix string) *Lang { return s.quote("$", "(?s)", suffix, `\z`) }
 
-// Containing is the language of the texts with a text in them.
+// Containing returns the language of the texts that contain a text.
 func (s *Store) Containing(part string) *Lang { return s.quote("*", "(?s)", part, "") }
 
 func (s *Store) quote(kind, before, text, after string) *Lang {
 	l, err := s.language(kind+text, func() (automaton, error) {
 		return newSearch(before + regexp.QuoteMeta(text) + after)
 	})
-	if err != nil { // of text that is not UTF-8, which no string of CEL is: nothing matches it
+	if err != nil { // the text is not UTF-8; strings of CEL always are, so it never matches
 		l, _ = s.language("nothing", func() (automaton, error) { return newSearch(`[^\x00-\x{10FFFF}]`) })
 	}
 	return l
 }
 
-// UpTo is the language of the texts of at most n runes.
+// UpTo returns the language of the texts of at most n runes.
 func (s *Store) UpTo(n int) *Lang {
 	l, _ := s.language("#"+strconv.Itoa(n), func() (automaton, error) { return upTo(n), nil })
 	return l
 }
 
-// Around is the language of the texts that are words of another language with something before and after them.
+// Around returns the language of the texts that become words of another language between a prefix and a suffix.
 func (s *Store) Around(l *Lang, before, after string) *Lang {
 	if before == "" && after == "" {
 		return l
@@ -119,8 +120,8 @@ func (s *Store) Around(l *Lang, before, after string) *Lang {
 	return around
 }
 
-// Fold is the language of the texts that are words of another language once their ASCII letters are in lower case,
-// or in upper case.
+// Fold returns the language of the texts that become words of another language once their ASCII letters are in lower
+// case, or in upper case.
 func (s *Store) Fold(l *Lang, upper bool) *Lang {
 	f := folded{l, 'A', 'a'}
 	if upper {
@@ -130,7 +131,7 @@ func (s *Store) Fold(l *Lang, upper bool) *Lang {
 	return lang
 }
 
-// A search is a regular expression that may match anywhere, by the states of the machine that package regexp runs.
+// A search is a regular expression that may match anywhere, simulated with the states of the machine of package regexp.
 type search struct {
 	prog   *syntax.Prog
 	states []searchState
@@ -139,7 +140,7 @@ type search struct {
 
 type searchState struct {
 	threads []uint32 // in order, each once
-	before  rune     // one that is like the last that was read; -1: none
+	before  rune     // a rune equivalent to the last one; -1: none
 	done    bool     // found
 }
 
@@ -176,7 +177,8 @@ func (a *search) number(s searchState) int {
 	return i
 }
 
-// reach returns the instructions that read a rune, from all threads and from the start, where next comes next.
+// reach returns the instructions that read a rune, reachable from all threads and from the start, if next is the next
+// rune.
 func (a *search) reach(s searchState, next rune) (reading []uint32, found bool) {
 	flags := syntax.EmptyOpContext(s.before, next)
 	seen := map[uint32]bool{}
@@ -227,7 +229,7 @@ func (a *search) next(state int, r rune) int {
 	return a.number(to)
 }
 
-// likeness is a rune that assertions take as they take r.
+// likeness returns a rune that assertions treat like r.
 func likeness(r rune) rune {
 	switch {
 	case r == '\n':
@@ -281,7 +283,7 @@ func (n upTo) next(state int, _ rune) int { return min(state+1, int(n)+1) }
 func (n upTo) accepts(state int) bool     { return state <= int(n) }
 func (upTo) breaks() []rune               { return nil }
 
-// around reads what is between two texts. Its states are those of the language, but for the first.
+// around is the automaton of Around. Its states are those of the language, except for the first.
 type around struct {
 	*Lang
 	start int
@@ -301,7 +303,7 @@ func (a around) next(state int, r rune) int { return a.Lang.next(a.inner(state),
 func (a around) accepts(state int) bool     { return a.Lang.accepts(a.run(a.inner(state), a.after)) }
 func (a around) breaks() []rune             { return a.auto.breaks() }
 
-// folded reads letters in another case.
+// folded is the automaton of Fold.
 type folded struct {
 	*Lang
 	from, to rune
@@ -326,7 +328,7 @@ func (f folded) breaks() []rune {
 	return all
 }
 
-// alphabet returns one rune for each set of runes that all languages take alike, those that people write first.
+// alphabet returns one rune of each set of runes that all languages treat alike, common characters first.
 func alphabet(langs []*Lang) []rune {
 	breaks := []rune{0, utf8.MaxRune + 1, 0xd800, 0xe000, ' ', 0x7f, 0xa0}
 	for _, l := range langs {

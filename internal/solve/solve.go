@@ -10,13 +10,13 @@ import (
 	"github.com/crillab/gophersat/solver"
 )
 
-// ErrSize is that of a formula that is too large to be decided.
+// ErrSize reports a formula that is too large to decide.
 var ErrSize = errors.New("the formula is too large")
 
-// mostRounds bounds how often the theories may refuse what the SAT solver proposes.
+// mostRounds is the maximum number of models of the SAT solver that the theories may refuse.
 const mostRounds = 3000
 
-// A Model is values for which a formula is true.
+// A Model is a set of values that satisfies a formula.
 type Model struct {
 	store *Store
 	bools map[int]bool // by node
@@ -24,7 +24,7 @@ type Model struct {
 	texts map[Text]string
 }
 
-// Bool returns the value of a formula that NewBool returned.
+// Bool returns the value of a variable of NewBool.
 func (m *Model) Bool(f Formula) bool { return m.bools[f.node()] != f.isNegated() }
 
 // Int returns the value of an integer.
@@ -47,7 +47,7 @@ func (m *Model) Text(x Text) string {
 // Holds reports whether a formula is true in the model.
 func (m *Model) Holds(f Formula) bool { return m.store.Evaluate(m, f)[0] }
 
-// Leaves is what a model says about the leaves of a formula: a formula that is true in the models that say the same.
+// Leaves returns the formula of the values of the leaves in the model: it is true in the models with the same leaves.
 func (m *Model) Leaves(f Formula) Formula {
 	s := m.store
 	out := True
@@ -63,7 +63,7 @@ func (m *Model) Leaves(f Formula) Formula {
 	return out
 }
 
-// nodesOf returns the nodes of formulas, those that others are made of first.
+// nodesOf returns the nodes of formulas, parts before their parents.
 func (s *Store) nodesOf(formulas ...Formula) []int {
 	seen := map[int]bool{}
 	var all []int
@@ -86,14 +86,14 @@ func (s *Store) nodesOf(formulas ...Formula) []int {
 	return all
 }
 
-// Variables are those of a formula.
+// Variables are the variables of a formula.
 type Variables struct {
 	Bools map[Formula]bool
 	Ints  map[Int]bool
 	Texts map[Text]bool
 }
 
-// Variables returns the variables that a formula is about.
+// Variables returns the variables of a formula.
 func (s *Store) Variables(of Formula) Variables {
 	v := Variables{map[Formula]bool{}, map[Int]bool{}, map[Text]bool{}}
 	for _, i := range s.nodesOf(of) {
@@ -111,8 +111,8 @@ func (s *Store) Variables(of Formula) Variables {
 	return v
 }
 
-// Solve returns a model of formulas, and nil if there is none: then they cannot be true together, whatever the values
-// are. What was assumed holds too. The error is ErrSize or that of the context.
+// Solve returns a model of formulas and of all assumptions; nil if they are unsatisfiable. The error is ErrSize or the
+// error of the context.
 func (s *Store) Solve(ctx context.Context, formulas ...Formula) (*Model, error) {
 	roots := append(slices.Clone(s.facts), formulas...)
 	if slices.Contains(roots, False) {
@@ -173,7 +173,8 @@ func (s *Store) Solve(ctx context.Context, formulas ...Formula) (*Model, error) 
 	return nil, ErrSize
 }
 
-// orders are clauses of two literals that hold of comparisons with the same variables: x - y <= 1 makes x - y <= 2.
+// orders returns clauses of two literals that follow from comparisons of the same variables: x - y <= 1 implies x - y
+// <= 2.
 func (s *Store) orders(nodes []int) (lemmas [][2]Formula) {
 	byVars := map[[2]int][]int{}
 	var pairs [][2]int
@@ -201,7 +202,7 @@ func (s *Store) orders(nodes []int) (lemmas [][2]Formula) {
 	return lemmas
 }
 
-// check asks the theories about an assignment of all nodes: a model, or literals that cannot hold together.
+// check runs the theories on an assignment of all nodes: it returns a model, or conflicting literals.
 func (s *Store) check(nodes []int, holds func(int) bool) (m *Model, conflicts [][]Formula, gaveUp bool) {
 	m = &Model{store: s, bools: map[int]bool{}}
 	var edges []edge
@@ -245,7 +246,7 @@ func (s *Store) check(nodes []int, holds func(int) bool) (m *Model, conflicts []
 	return m, nil, false
 }
 
-// Range is the range of integers of a width in bits.
+// Range returns the range of integers with a width in bits.
 func Range(bits int) (least, most int64) {
 	if bits <= 0 || bits >= 64 {
 		return math.MinInt64, math.MaxInt64

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A world gives variables values from small ranges, one world after the other.
+// A world assigns variables values from small ranges, one combination after the other.
 type world struct {
 	bools []Formula
 	ints  []Int
@@ -53,8 +53,8 @@ func (w *world) each(i int, visit func() bool) bool {
 	return false
 }
 
-// TestSolveAgainstAllWorlds compares Solve with trying all values: of two booleans, two integers from -2 to 2 and two
-// strings that are one of six words.
+// TestSolveAgainstAllWorlds compares Solve with an exhaustive search: two booleans, two integers from -2 to 2 and two
+// strings from six words.
 func TestSolveAgainstAllWorlds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	possible, not := 0, 0
@@ -165,7 +165,7 @@ func FuzzLanguage(f *testing.F) {
 	})
 }
 
-// TestShortestWord asks the questions of languages within others.
+// TestShortestWord tests languages that are contained in others.
 func TestShortestWord(t *testing.T) {
 	for _, q := range []struct {
 		in, not, word string

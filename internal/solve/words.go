@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A member says that a string is a word of a language, or that it is not.
+// A member is the constraint that a string is a word of a language, or is not.
 type member struct {
 	lang *Lang
 	not  bool
@@ -21,10 +21,10 @@ type found struct {
 	gaveUp bool
 }
 
-// mostStates bounds the states of a product of automata that a search visits.
+// mostStates is the maximum number of states of a product of automata that a search visits.
 const mostStates = 60_000
 
-// wordIn returns the shortest word that all members allow.
+// wordIn returns the shortest word that satisfies all members.
 func (s *Store) wordIn(all []member) found {
 	slices.SortFunc(all, func(a, b member) int { return strings.Compare(a.key(), b.key()) })
 	var key strings.Builder
@@ -41,7 +41,7 @@ func (s *Store) wordIn(all []member) found {
 
 func (m member) key() string { return strconv.FormatBool(m.not) + m.lang.name }
 
-// searchWord walks through the product of the automata, breadth first.
+// searchWord searches the product of the automata, breadth first.
 func (s *Store) searchWord(all []member) found {
 	langs := make([]*Lang, len(all))
 	for i, m := range all {
@@ -107,14 +107,14 @@ type textLiteral struct {
 	not     bool // of an equality: the negation
 }
 
-// A textSolution is what became of literals about strings.
+// A textSolution is the result for literals about strings.
 type textSolution struct {
 	words    map[Text]string
-	conflict []Formula // not nil: these cannot hold together
+	conflict []Formula // not nil: conflicting literals
 	gaveUp   bool
 }
 
-// solveTexts finds words for which all literals hold.
+// solveTexts finds words that satisfy all literals.
 func (s *Store) solveTexts(all []textLiteral) textSolution {
 	words, failing, gaveUp := s.assign(all)
 	switch {
@@ -123,7 +123,7 @@ func (s *Store) solveTexts(all []textLiteral) textSolution {
 	case failing == nil:
 		return textSolution{words: words}
 	}
-	for i := 0; i < len(failing); { // a conflict without what does not matter
+	for i := 0; i < len(failing); { // a conflict without irrelevant literals
 		without := slices.Delete(slices.Clone(failing), i, i+1)
 		_, fewer, gaveUp := s.assign(without)
 		if gaveUp || fewer == nil {
@@ -139,7 +139,7 @@ func (s *Store) solveTexts(all []textLiteral) textSolution {
 	return textSolution{conflict: conflict}
 }
 
-// assign returns words for which literals hold, or literals that cannot hold together.
+// assign returns words that satisfy literals, or conflicting literals.
 func (s *Store) assign(all []textLiteral) (words map[Text]string, failing []textLiteral, gaveUp bool) {
 	leader := map[Text]Text{}
 	var find func(x Text) Text
@@ -213,7 +213,7 @@ func (s *Store) assign(all []textLiteral) (words map[Text]string, failing []text
 	return words, nil, false
 }
 
-// A class are strings that are equal.
+// A class is a set of equal strings.
 type class struct {
 	texts    []Text
 	literals []textLiteral
@@ -222,13 +222,13 @@ type class struct {
 	word     string
 }
 
-// literalsWith are the literals about the texts of a class.
+// literalsWith returns the literals about the texts of a class.
 func (c *class) literalsWith(all []textLiteral, find func(Text) Text) []textLiteral {
 	at := find(c.literals[0].x)
 	return slices.DeleteFunc(slices.Clone(all), func(l textLiteral) bool { return find(l.x) != at })
 }
 
-// choose returns a word for a class that is none of some: the wish of one of its texts, if that is possible.
+// choose returns a word for a class outside of an excluded set: the preferred word of one of its texts, if possible.
 func (s *Store) choose(c *class, but []string) found {
 	for _, x := range c.texts {
 		wish := s.hints[x]
@@ -244,8 +244,8 @@ func (s *Store) choose(c *class, but []string) found {
 	return s.wordIn(members)
 }
 
-// separate gives classes that are apart different words. A class with as many words as there are classes gets one that
-// is left over, in the end: so no more words of a class have to be tried.
+// separate assigns different words to classes that must differ. A class needs at most as many candidate words as there
+// are classes, because one of them is always free.
 func (s *Store) separate(all []*class) (ok, gaveUp bool) {
 	var open []*class
 	for _, c := range all {
@@ -287,7 +287,7 @@ func (s *Store) separate(all []*class) (ok, gaveUp bool) {
 			if place(i + 1) {
 				return true
 			}
-			if gaveUp || len(words[c]) > len(c.apart) { // it could always have another
+			if gaveUp || len(words[c]) > len(c.apart) { // another word is always free
 				return false
 			}
 		}

@@ -14,15 +14,15 @@ import (
 // configGroup is the API group of the server's own configuration files.
 const configGroup = "apiserver.config.k8s.io"
 
-// plugins are the admission plugins of policies, by their names, which are those of the kinds.
+// plugins maps the names of the admission plugins for policies to the kinds with the same names.
 var plugins = map[string]policy.Kind{
 	string(policy.Validating): policy.Validating,
 	string(policy.Mutating):   policy.Mutating,
 }
 
-// ConfiguredDirs returns the directories of static policies that an AdmissionConfiguration names, the file of the
-// server's flag --admission-control-config-file, and the plugins that it configures otherwise, which nothing is read of
-// (apiserver pkg/admission/config.go and pkg/admission/plugin/policy/config/config.go v0.37.2).
+// ConfiguredDirs returns the directories of static policies in an AdmissionConfiguration, the file of the server's flag
+// --admission-control-config-file, and the other plugins that it configures, which celgate ignores (apiserver
+// pkg/admission/config.go and pkg/admission/plugin/policy/config/config.go v0.37.2).
 func ConfiguredDirs(file string) (dirs []Dir, others []string, err error) {
 	d, err := readSingle(file)
 	if err != nil {
@@ -51,7 +51,7 @@ func ConfiguredDirs(file string) (dirs []Dir, others []string, err error) {
 		}
 		name, _ := plugin["name"].(string)
 		kind, known := plugins[name]
-		if seen[name] { // the server takes the first
+		if seen[name] { // the server uses the first
 			continue
 		}
 		seen[name] = true
@@ -69,7 +69,7 @@ func ConfiguredDirs(file string) (dirs []Dir, others []string, err error) {
 	return dirs, others, errors.Join(errs...)
 }
 
-// directoryOf returns the directory that the configuration of a plugin of policies names; "" if it names none.
+// directoryOf returns the directory in the configuration of a policy plugin; "" if it does not name one.
 func directoryOf(d *manifest.Document, plugin map[string]any, at string, kind policy.Kind) (string, error) {
 	config, _ := plugin["configuration"].(map[string]any)
 	at += ".configuration."
@@ -113,7 +113,7 @@ func directoryOf(d *manifest.Document, plugin map[string]any, at string, kind po
 	return dir, nil
 }
 
-// readSingle reads a file of one document.
+// readSingle reads a file with a single document.
 func readSingle(file string) (*manifest.Document, error) {
 	docs, problems := manifest.Load(file)
 	switch {
@@ -125,7 +125,7 @@ func readSingle(file string) (*manifest.Document, error) {
 	return docs[0], nil
 }
 
-// unknownFields is an error about a member that the server does not know; prefix leads to the object.
+// unknownFields returns an error for a member that the server does not know; prefix is the path of the object.
 func unknownFields(d *manifest.Document, object map[string]any, prefix string, known ...string) error {
 	names := map[string]bool{}
 	for _, name := range known {
@@ -140,7 +140,7 @@ func unknownFields(d *manifest.Document, object map[string]any, prefix string, k
 	return errors.Join(errs...)
 }
 
-// problemAt is a problem with the value at a path; "" is the whole document.
+// problemAt returns a problem with the value at a path; "" is the whole document.
 func problemAt(d *manifest.Document, at, message string) error {
 	place := d.Position()
 	if at != "" {

@@ -1,5 +1,5 @@
-// Package static reads the policies that an API server takes from files of its own (KEP-5793), as the server does at
-// its start: all of a directory, or none of it.
+// Package static reads the policies that an API server reads from files (KEP-5793), as the server does at startup: all
+// policies of a directory, or none.
 package static
 
 import (
@@ -25,11 +25,11 @@ import (
 // A Dir is a directory of static policies.
 type Dir struct {
 	Path string
-	Kind policy.Kind // of its policies; empty: that of the first
+	Kind policy.Kind // of its policies; empty: the kind of the first policy
 }
 
-// Load reads the static policies of directories as a server of a minor does. The error joins a [manifest.Problem] for
-// everything that keeps the server from starting; then no policy is in force.
+// Load reads the static policies of directories as a server of a given minor does. The error joins a [manifest.Problem]
+// for every mistake that prevents the server from starting; then none of the policies is in force.
 func Load(minor string, dirs ...Dir) (*policy.Set, error) {
 	all := &policy.Set{}
 	var errs []error
@@ -60,7 +60,7 @@ func Load(minor string, dirs ...Dir) (*policy.Set, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	unique, _ := all.Deduplicate() // of a directory that is given twice
+	unique, _ := all.Deduplicate() // of a duplicate directory
 	return &unique, nil
 }
 
@@ -78,8 +78,8 @@ func Parse(path string, text []byte) File {
 	return File{path, text, docs, problems}
 }
 
-// Files returns the files of a directory that the server reads, and none of those below it
-// (apiserver pkg/admission/plugin/manifest/loader.go v0.37.2).
+// Files returns the files of a directory that the server reads, without subdirectories (apiserver
+// pkg/admission/plugin/manifest/loader.go v0.37.2).
 func Files(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -97,8 +97,8 @@ func Files(dir string) ([]string, error) {
 	return paths, nil
 }
 
-// Read is [Load] of the files of one directory, whose policies are of a kind; without one, of that of the first, which
-// it returns. The set holds what there is beside the problems.
+// Read is [Load] for the files of one directory with policies of one kind; an empty kind is set to the kind of the
+// first policy and returned. The set contains the valid objects despite problems.
 func Read(minor string, kind policy.Kind, files []File) (*policy.Set, policy.Kind, error) {
 	r := reader{kind: kind}
 	if !quirks.ReleaseOf(minor).Static {
@@ -144,7 +144,7 @@ func (r *reader) file(f File) {
 	}
 }
 
-// findBare finds documents that hold nothing but comments, which the server cannot decode.
+// findBare finds documents with only comments, which the server cannot decode.
 func (r *reader) findBare(f File) {
 	chunks := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(f.Text)))
 	for {
@@ -172,8 +172,7 @@ func isBare(chunk []byte) bool {
 	return true
 }
 
-// document takes a policy or a binding
-// (apiserver pkg/admission/plugin/policy/manifest/loader/loader.go v0.37.2).
+// document reads a policy or a binding (apiserver pkg/admission/plugin/policy/manifest/loader/loader.go v0.37.2).
 func (r *reader) document(d *manifest.Document) {
 	apiVersion, kind := d.Object["apiVersion"], d.Object["kind"]
 	of, _ := kind.(string)

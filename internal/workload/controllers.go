@@ -15,10 +15,10 @@ import (
 	"github.com/celgate/celgate/internal/tree"
 )
 
-// podTemplate is where most workloads have the template of their Pods.
+// podTemplate is the path of the Pod template in most workloads.
 const podTemplate = "spec.template"
 
-// podPrefix is what the generated names of a controller's Pods begin with (as getPodsPrefix in
+// podPrefix returns the prefix of the generated names of a controller's Pods (as getPodsPrefix in
 // pkg/controller/controller_utils.go v1.37.2).
 func podPrefix(name string) string {
 	if len(validation.NameIsDNSSubdomain(name+"-", true)) > 0 {
@@ -27,7 +27,7 @@ func podPrefix(name string) string {
 	return name + "-"
 }
 
-// waitingReason says why a workload with so many replicas creates no Pod.
+// waitingReason explains why a workload with the given number of replicas does not create a Pod.
 func waitingReason(replicas int64) string {
 	if replicas == 0 {
 		return "replicas is 0"
@@ -35,7 +35,7 @@ func waitingReason(replicas int64) string {
 	return ""
 }
 
-// skippedAnnotations of a Deployment are not those of its ReplicaSets (as annotationsToSkip in
+// skippedAnnotations are the annotations of a Deployment that its ReplicaSets do not get (as annotationsToSkip in
 // pkg/controller/deployment/util/deployment_util.go v1.37.2).
 var skippedAnnotations = []string{
 	"kubectl.kubernetes.io/last-applied-configuration", "deployment.kubernetes.io/revision",
@@ -93,7 +93,7 @@ func deploymentChildren(w tree.Object) []Child {
 	return []Child{child}
 }
 
-// replicaSetName is as generateReplicaSetName in pkg/controller/deployment/sync.go v1.37.2.
+// replicaSetName mirrors generateReplicaSetName in pkg/controller/deployment/sync.go v1.37.2.
 func replicaSetName(deployment, hash string) string {
 	longest := apivalidation.DNS1123SubdomainMaxLength - len("-") - len(hash)
 	if len(deployment) > longest {
@@ -102,8 +102,8 @@ func replicaSetName(deployment, hash string) string {
 	return deployment + "-" + hash
 }
 
-// revisionOf is the revision of the ReplicaSet that a Deployment has now: the one that the controller has written, if
-// it has seen the Deployment.
+// revisionOf returns the revision of the current ReplicaSet of a Deployment: the one that the controller has written,
+// if it has processed the Deployment.
 func revisionOf(w tree.Object) string {
 	if w.At("status").Number("observedGeneration", 0) > 0 {
 		if revision := w.Annotation("deployment.kubernetes.io/revision"); revision != "" {
@@ -113,7 +113,8 @@ func revisionOf(w tree.Object) string {
 	return "1"
 }
 
-// maxSurge is how many Pods a rollout may add: a number, or a percentage of the replicas that is rounded up.
+// maxSurge returns the number of Pods that a rollout may add: a number, or a percentage of the replicas that is rounded
+// up.
 func maxSurge(rolling tree.Object, replicas int64) int64 {
 	var surge intstr.IntOrString
 	switch v := rolling["maxSurge"].(type) {
@@ -139,7 +140,7 @@ func replicationControllerChildren(w tree.Object) []Child {
 	return []Child{podOf(w, "replication-controller")}
 }
 
-// podOf is the Pod of a workload whose template becomes it as it is.
+// podOf returns the Pod of a workload that does not change its template.
 func podOf(w tree.Object, controller string) Child {
 	return Child{
 		Object: podFrom(w.At("spec", "template"), w, w.Name()), Controller: controller, Template: podTemplate,
@@ -147,8 +148,8 @@ func podOf(w tree.Object, controller string) Child {
 	}
 }
 
-// As newStatefulSetPod and its neighbours in pkg/controller/statefulset/stateful_set_utils.go v1.37.2. Claims come
-// before the Pod that uses them.
+// statefulSetChildren mirrors newStatefulSetPod and others in pkg/controller/statefulset/stateful_set_utils.go v1.37.2.
+// Claims precede the Pod that uses them.
 func statefulSetChildren(w tree.Object) []Child {
 	const controller = "statefulset-controller"
 	spec, template := w.At("spec"), w.At("spec", "template")
@@ -206,16 +207,16 @@ func statefulSetChildren(w tree.Object) []Child {
 	return append(all, Child{Object: pod, Controller: controller, Template: podTemplate, Waiting: waiting})
 }
 
-// nodeName stands for the node that the Pod of a DaemonSet is for.
+// nodeName is a placeholder for the node of a Pod of a DaemonSet.
 const nodeName = "node"
 
-// As CreatePodTemplate and its neighbours in pkg/controller/daemon/util/daemonset_util.go v1.37.2.
+// daemonSetChildren mirrors CreatePodTemplate and others in pkg/controller/daemon/util/daemonset_util.go v1.37.2.
 func daemonSetChildren(w tree.Object) []Child {
 	template := w.At("spec", "template")
 	pod := podFrom(template, w, w.Name())
 	metadata := tree.Object(pod).Metadata()
 	labels := map[string]any{"controller-revision-hash": hashOf(template)}
-	// The annotation that apps/v1 has for the member templateGeneration of old versions.
+	// apps/v1 has this annotation in place of the field templateGeneration of old versions.
 	if generation := w.Annotation(
 		"deprecated.daemonset.template.generation"); generation != "" {
 		labels["pod-template-generation"] = generation
@@ -229,7 +230,7 @@ func daemonSetChildren(w tree.Object) []Child {
 	return []Child{{Object: pod, Controller: "daemon-set-controller", Template: podTemplate}}
 }
 
-// daemonTolerations are those of the template and those that every Pod of a DaemonSet has.
+// daemonTolerations returns the tolerations of the template and those of every Pod of a DaemonSet.
 func daemonTolerations(spec tree.Object) []any {
 	type taint struct{ key, effect string }
 	taints := []taint{
@@ -243,7 +244,7 @@ func daemonTolerations(spec tree.Object) []any {
 	tolerations := slices.Clone(spec.List("tolerations"))
 	for _, t := range taints {
 		added := map[string]any{"key": t.key, "operator": "Exists", "effect": t.effect}
-		// One that is for the same taint is replaced where it stands (as AddOrUpdateTolerationInPodSpec in
+		// A toleration of the same taint is replaced at its position (as AddOrUpdateTolerationInPodSpec in
 		// pkg/apis/core/v1/helper/helpers.go v1.37.2).
 		i := slices.IndexFunc(tolerations, func(item any) bool {
 			have, _ := item.(map[string]any)
@@ -260,7 +261,7 @@ func daemonTolerations(spec tree.Object) []any {
 	return tolerations
 }
 
-// nodeAffinity is an affinity whose Pod is for one node.
+// nodeAffinity returns an affinity for a single node.
 func nodeAffinity(affinity tree.Object) map[string]any {
 	const required = "requiredDuringSchedulingIgnoredDuringExecution"
 	terms := []any{map[string]any{"matchFields": []any{
@@ -273,7 +274,7 @@ func nodeAffinity(affinity tree.Object) map[string]any {
 	})
 }
 
-// As manageJob in pkg/controller/job/job_controller.go and indexed_job_utils.go v1.37.2.
+// jobChildren mirrors manageJob in pkg/controller/job/job_controller.go and indexed_job_utils.go v1.37.2.
 func jobChildren(w tree.Object) []Child {
 	const (
 		finalizer = "batch.kubernetes.io/job-tracking"
@@ -314,7 +315,7 @@ func jobChildren(w tree.Object) []Child {
 	return []Child{child}
 }
 
-// indexedPrefix is what the generated name of a Pod with an index begins with.
+// indexedPrefix returns the prefix of the generated name of a Pod with an index.
 func indexedPrefix(job string, index int) string {
 	const longest = 63 - 5 // of a generated name, without the random part
 	suffix := "-" + strconv.Itoa(index) + "-"
@@ -324,7 +325,7 @@ func indexedPrefix(job string, index int) string {
 	return job + suffix
 }
 
-// withIndex gives containers the variable that holds the index of their Pod.
+// withIndex adds the variable with the index of the Pod to containers.
 func withIndex(containers []any, label string) []any {
 	const variable = "JOB_COMPLETION_INDEX"
 	all := slices.Clone(containers)
@@ -342,8 +343,8 @@ func withIndex(containers []any, label string) []any {
 	return all
 }
 
-// As getJobFromTemplate2 in pkg/controller/cronjob/utils.go v1.37.2. The time for which the Job is scheduled is the
-// minute in which the CronJob was created.
+// cronJobChildren mirrors getJobFromTemplate2 in pkg/controller/cronjob/utils.go v1.37.2. The scheduled time of the Job
+// is the minute in which the CronJob was created.
 func cronJobChildren(w tree.Object) []Child {
 	const template = "spec.jobTemplate"
 	scheduled, err := time.Parse(time.RFC3339, w.Metadata().Text("creationTimestamp"))
@@ -356,7 +357,7 @@ func cronJobChildren(w tree.Object) []Child {
 	}
 	job := w.At("spec", "jobTemplate")
 	metadata := metadataFrom(job, w)
-	delete(metadata, "finalizers") // which the controller does not copy
+	delete(metadata, "finalizers") // the controller does not copy them
 	metadata["name"] = fmt.Sprintf("%s-%d", w.Name(), scheduled.Unix()/60)
 	metadata["annotations"] = tree.Object(metadata).At("annotations").With(map[string]any{
 		"batch.kubernetes.io/cronjob-scheduled-timestamp": scheduled.Format(time.RFC3339),
@@ -372,7 +373,7 @@ func cronJobChildren(w tree.Object) []Child {
 	return []Child{child}
 }
 
-// alphabet are the letters and digits that the controllers write hashes with.
+// alphabet is the set of characters in the hashes of controllers.
 const alphabet = "bcdfghjklmnpqrstvwxz2456789"
 
 // encode writes digits in the alphabet (as SafeEncodeString in apimachinery's util/rand).

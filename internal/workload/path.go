@@ -10,8 +10,7 @@ import (
 	"github.com/celgate/celgate/internal/tree"
 )
 
-// A Path leads from the objects of a kind to the templates of Pods in them, such as spec.template or
-// spec.workers[*].template.
+// A Path leads from the objects of a kind to their Pod templates, such as spec.template or spec.workers[*].template.
 type Path struct {
 	text  string
 	steps scope.Steps
@@ -30,8 +29,8 @@ func (p Path) String() string { return p.text }
 // MarshalText implements encoding.TextMarshaler.
 func (p Path) MarshalText() ([]byte, error) { return []byte(p.text), nil }
 
-// PodsOf returns the Pods of an object of a kind that is not built in, whose templates are at a path: in the order of
-// lists and of the keys of maps. Who creates them is not known.
+// PodsOf returns the Pods of an object of a custom kind, from the templates at a path: in the order of lists and of the
+// keys of maps. The user who creates them is not known.
 func PodsOf(stored map[string]any, path Path) []Child {
 	w := tree.Object(stored)
 	var all []Child
@@ -44,7 +43,7 @@ func PodsOf(stored map[string]any, path Path) []Child {
 	return all
 }
 
-// visit calls a function for each value that steps lead to, with its path in the object.
+// visit calls a function for each value at the given steps, with its path in the object.
 func visit(value any, steps scope.Steps, at string, found func(value any, at string)) {
 	if len(steps) == 0 {
 		found(value, at)

@@ -11,11 +11,11 @@ import (
 	"github.com/celgate/celgate/internal/tree"
 )
 
-// refusalOf says why the API server does not store a workload, as far as its template and selector go; "" if they are
-// as they must be (as ValidateDeploymentSpec, ValidateJobSpec and their neighbours in pkg/apis v1.37.2).
+// refusalOf explains why the API server does not store a workload, judging only its template and selector; "" if they
+// are valid (as ValidateDeploymentSpec, ValidateJobSpec and others in pkg/apis v1.37.2).
 func refusalOf(w tree.Object) string {
 	kind := w.Text("kind")
-	if kind == "CronJob" { // its Job says it
+	if kind == "CronJob" { // the Job reports it
 		return ""
 	}
 	template := w.At("spec", "template")
@@ -36,7 +36,7 @@ func refusalOf(w tree.Object) string {
 	if !slices.Contains(allowed, restarts) {
 		return fmt.Sprintf("the template of the %s has restartPolicy %s", kind, restarts)
 	}
-	if kind == "Job" { // the server makes its selector
+	if kind == "Job" { // the server generates its selector
 		return ""
 	}
 	selector, err := selectorOf(w)
@@ -51,7 +51,7 @@ func refusalOf(w tree.Object) string {
 	return ""
 }
 
-// selectorOf is the selector of a workload; that of a ReplicationController is labels.
+// selectorOf returns the selector of a workload; the selector of a ReplicationController is a map of labels.
 func selectorOf(w tree.Object) (labels.Selector, error) {
 	given := map[string]any(w.At("spec", "selector"))
 	if w.Text("kind") == "ReplicationController" {

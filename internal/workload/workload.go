@@ -1,12 +1,12 @@
-// Package workload says which objects the controllers of a cluster make of a workload, down to its Pods.
+// Package workload derives the objects that controllers create for a workload, down to its Pods.
 //
-// A Deployment becomes a ReplicaSet, a CronJob a Job, and all workloads become Pods; a StatefulSet also makes the
-// claims of its first Pod. The children are those that kube-controller-manager v1.37.2 sends to the API server when the
-// workload is new: their labels, names, owners and annotations are its, and so is the user who sends them. They are not
-// defaulted: whoever asks a policy about one prepares it like any other request.
+// A Deployment becomes a ReplicaSet, a CronJob a Job, and all workloads become Pods; a StatefulSet also creates the
+// claims of its first Pod. The children are those that kube-controller-manager v1.37.2 sends to the API server for a
+// new workload, with the same labels, names, owners, annotations and user. They do not have defaults: a caller prepares
+// them like any other request.
 //
-// What a controller takes from the cluster is stood in for: a hash of the template is another one of the same
-// form, and the Pod of a DaemonSet is for a node called "node". Of several equal children there is one, the first.
+// Values from the cluster have placeholders: a hash of the template is another hash of the same form, and the Pod of a
+// DaemonSet is for a node called "node". Of several equal children only the first is returned.
 package workload
 
 import (
@@ -22,22 +22,21 @@ import (
 type Child struct {
 	Object map[string]any // without defaults, as the controller sends it
 
-	// Controller is the name of the controller, which is that of its service account in kube-system; empty for a kind
-	// that is not built in.
+	// Controller is the name of the controller and of its service account in kube-system; empty for a custom kind.
 	Controller string
 
-	// Template is the path in the parent of what the child was made of, whose metadata and spec became the child's. It
-	// is empty for a ReplicaSet, whose spec has the paths of its Deployment's.
+	// Template is the path of the child's template in the parent; its metadata and spec became the child's. It is empty
+	// for a ReplicaSet, whose spec has the same paths as its Deployment's.
 	Template string
 
-	// Path is what was said about where objects of the parent's kind hold templates; empty for a kind that is built in.
+	// Path is the configured path of templates in objects of the parent's kind; empty for a built-in kind.
 	Path Path
 
-	// Waiting says why the controller does not create the child now, such as "replicas is 0"; empty: it does.
+	// Waiting is the reason why the controller does not create the child now, such as "replicas is 0"; otherwise empty.
 	Waiting string
 }
 
-// ParentPath returns the path in the parent that a path in the child comes from.
+// ParentPath returns the path in the parent that corresponds to a path in the child.
 func (c Child) ParentPath(path string) string {
 	if c.Template == "" {
 		return path
@@ -45,7 +44,7 @@ func (c Child) ParentPath(path string) string {
 	return c.Template + "." + path
 }
 
-// children are the functions that make the children of a kind.
+// children holds the functions that create the children of each kind.
 var children = map[apischema.GroupKind]func(w tree.Object) []Child{
 	{Group: "apps", Kind: "Deployment"}:        deploymentChildren,
 	{Group: "apps", Kind: "ReplicaSet"}:        replicaSetChildren,
@@ -56,11 +55,12 @@ var children = map[apischema.GroupKind]func(w tree.Object) []Child{
 	{Group: "batch", Kind: "CronJob"}:          cronJobChildren,
 }
 
-// IsWorkload reports whether controllers of the cluster make objects of a kind's objects.
+// IsWorkload reports whether controllers of the cluster create objects for the objects of a kind.
 func IsWorkload(kind apischema.GroupKind) bool { return children[kind] != nil }
 
-// Children returns what the controller of a workload creates first. The workload is one as the API server stores it,
-// with its defaults; an object of another kind has no children. Objects share what did not change.
+// Children returns the objects that the controller of a workload creates first. The workload must have the form that
+// the API server stores, with its defaults; an object of another kind does not have children. Objects share unchanged
+// parts.
 func Children(stored map[string]any) []Child {
 	w := withGeneratedName(stored)
 	of := children[w.Kind().GroupKind()]
@@ -76,7 +76,7 @@ func Children(stored map[string]any) []Child {
 	return all
 }
 
-// withGeneratedName returns a workload with the name that it has once it is created.
+// withGeneratedName returns a workload with the name that it gets when it is created.
 func withGeneratedName(w tree.Object) tree.Object {
 	base := w.Metadata().Text("generateName")
 	if w.Name() != "" || base == "" {
@@ -85,8 +85,8 @@ func withGeneratedName(w tree.Object) tree.Object {
 	return w.WithMetadata(w.Metadata().With(map[string]any{"name": base + "xxxxx"}))
 }
 
-// ownerReference is the reference of a child to its controller (as NewControllerRef in apimachinery's meta/v1). The uid
-// of an object that comes without one, as from a repository, is made up.
+// ownerReference returns the reference of a child to its controller (as NewControllerRef in apimachinery's meta/v1). An
+// object without a uid, such as one from a repository, gets a made-up uid.
 func ownerReference(o tree.Object) map[string]any {
 	return map[string]any{
 		"apiVersion": o.Text("apiVersion"), "kind": o.Text("kind"), "name": o.Name(),
@@ -99,8 +99,7 @@ func madeUpUID(o tree.Object) string {
 	return uuid.NewSHA1(uuid.NameSpaceOID, []byte(o.Kind().String()+" "+o.Path())).String()
 }
 
-// metadataFrom is the metadata of a child that is made of a template: its labels, annotations and finalizers and no
-// others.
+// metadataFrom returns the metadata of a child from a template: only its labels, annotations and finalizers.
 func metadataFrom(template, owner tree.Object) map[string]any {
 	metadata := map[string]any{"ownerReferences": []any{ownerReference(owner)}}
 	if namespace := owner.Namespace(); namespace != "" {
@@ -118,7 +117,7 @@ func metadataFrom(template, owner tree.Object) map[string]any {
 	return metadata
 }
 
-// podFrom is the Pod of a template (as GetPodFromTemplate in pkg/controller/controller_utils.go v1.37.2).
+// podFrom returns the Pod of a template (as GetPodFromTemplate in pkg/controller/controller_utils.go v1.37.2).
 func podFrom(template, owner tree.Object, prefix string) map[string]any {
 	metadata := metadataFrom(template, owner)
 	metadata["generateName"] = podPrefix(prefix)

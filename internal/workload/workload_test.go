@@ -9,7 +9,7 @@ import (
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// What children are is compared with real controllers in conformance/controllers. Here is what needs no cluster.
+// The children are compared with real controllers in conformance/controllers. The tests here do not need a cluster.
 
 func parse(t *testing.T, text string) map[string]any {
 	t.Helper()
@@ -20,7 +20,7 @@ func parse(t *testing.T, text string) map[string]any {
 	return tree
 }
 
-// TestParentIsUnchanged holds children to the rule that trees are never changed.
+// TestParentIsUnchanged tests that trees do not change.
 func TestParentIsUnchanged(t *testing.T) {
 	for _, text := range []string{
 		`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a","annotations":{"x":"y"}},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c"}]}}}}`,
@@ -45,7 +45,7 @@ func TestParentIsUnchanged(t *testing.T) {
 	}
 }
 
-// TestPaths follows a path of a child back to its parent's.
+// TestPaths maps a path of a child to its parent's.
 func TestPaths(t *testing.T) {
 	cron := parse(t, `{"apiVersion":"batch/v1","kind":"CronJob","metadata":{"name":"a"},"spec":{"jobTemplate":{"spec":{"template":{"spec":{}}}}}}`)
 	job := Children(cron)[0]
@@ -60,7 +60,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// TestOddWorkloads must not panic: whatever a manifest holds reaches this package before the API server has refused it.
+// TestOddWorkloads must not panic: this package reads any manifest before the API server could refuse it.
 func TestOddWorkloads(t *testing.T) {
 	for kind := range children {
 		for _, spec := range []string{`null`, `1`, `[]`, `{}`,
@@ -80,7 +80,7 @@ func TestOddWorkloads(t *testing.T) {
 	}
 }
 
-// TestPodsOf takes the templates of a kind that is not built in.
+// TestPodsOf reads the templates of a custom kind.
 func TestPodsOf(t *testing.T) {
 	object := parse(t, `{"apiVersion":"example.com/v1","kind":"Cluster","metadata":{"name":"web","namespace":"shop"},"spec":{
 		"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[]}},
