@@ -7,17 +7,17 @@ import (
 	"github.com/celgate/celgate/internal/shape"
 )
 
-// A fit says whether values of a type belong at a place.
+// A fit says whether the values of a type are valid at a position.
 type fit uint8
 
 const (
 	yes     fit = iota
-	unknown     // nothing is known of the type of the value, or of the place
-	partly      // some of them do
+	unknown     // the type of the value or of the position is not known
+	partly      // only some values are valid
 	no
 )
 
-// fits judges a type of CEL at a place, and suggests what to write instead.
+// fits judges a CEL type at a position, and suggests a valid alternative.
 func (w *walk) fits(at *shape.Type, got *cel.Type) (fit, string) {
 	switch got.Kind() {
 	case celtypes.DynKind, celtypes.ErrorKind, celtypes.AnyKind, celtypes.TypeParamKind, celtypes.UnspecifiedKind:
@@ -31,7 +31,7 @@ func (w *walk) fits(at *shape.Type, got *cel.Type) (fit, string) {
 		if !w.patch {
 			return no, "an unsigned integer is not converted: wrap it in int(…)"
 		}
-		if takesText(at) { // a big one becomes text
+		if takesText(at) { // a large number becomes text
 			return partly, "wrap it in string(…)"
 		}
 		return w.fits(at, cel.IntType)
@@ -46,7 +46,7 @@ func (w *walk) fits(at *shape.Type, got *cel.Type) (fit, string) {
 		}
 		return w.fits(at, cel.StringType)
 	}
-	if free(at) {
+	if acceptsSeveral(at) {
 		return unknown, ""
 	}
 	switch got.Kind() {
@@ -89,8 +89,8 @@ func hint(given bool, text string) string {
 	return ""
 }
 
-// free reports a type that takes values of several JSON types, which only some kinds tell apart.
-func free(t *shape.Type) bool { return t.Kind == shape.Any || t.Kind == shape.Union }
+// acceptsSeveral reports a type that accepts values of several JSON types, which only some kinds distinguish.
+func acceptsSeveral(t *shape.Type) bool { return t.Kind == shape.Any || t.Kind == shape.Union }
 
 func takesText(t *shape.Type) bool {
 	switch t.Kind {
@@ -122,7 +122,7 @@ func (w *walk) structFits(at *shape.Type, got *cel.Type) (fit, string) {
 func (w *walk) mapFits(at *shape.Type, got *cel.Type) fit {
 	switch at.Kind {
 	case shape.Struct:
-		if open(at) {
+		if isOpen(at) {
 			return unknown
 		}
 		return partly
@@ -137,12 +137,12 @@ func (w *walk) mapFits(at *shape.Type, got *cel.Type) fit {
 	return no
 }
 
-// fitOf judges the values of a type at a place of another.
+// fitOf judges the values of one type at a position of another.
 func fitOf(at, from *shape.Type) fit {
 	if at == from {
 		return yes
 	}
-	if free(at) || free(from) {
+	if acceptsSeveral(at) || acceptsSeveral(from) {
 		return unknown
 	}
 	switch from.Kind {
@@ -168,7 +168,7 @@ func fitOf(at, from *shape.Type) fit {
 		case shape.Map:
 			return membersFit(from, func(*shape.Field) *shape.Type { return at.Elem })
 		case shape.Struct:
-			if open(at) || open(from) {
+			if isOpen(at) || isOpen(from) {
 				return unknown
 			}
 			return membersFit(from, func(f *shape.Field) *shape.Type {
@@ -183,7 +183,7 @@ func fitOf(at, from *shape.Type) fit {
 	return fitWhen(takesText(at) || at.Kind == shape.IntOrString && from.Kind == shape.IntOrString)
 }
 
-// membersFit judges a struct by its members, one level deep: no if none fits, partly if some do.
+// membersFit judges a struct by its members, one level deep: no if none is valid, partly if some are.
 func membersFit(from *shape.Type, place func(*shape.Field) *shape.Type) fit {
 	all, any := true, false
 	for i := range from.Fields {

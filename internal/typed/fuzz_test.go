@@ -20,8 +20,8 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// FuzzAccepted makes types, objects and expressions, released ones and those of the dialect: what is accepted, the merge
-// does not refuse for its type.
+// FuzzAccepted generates types, objects and expressions, released ones and those of the dialect: the merge must not
+// refuse an accepted expression because of its type.
 func FuzzAccepted(f *testing.F) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
@@ -53,8 +53,8 @@ type count struct{ Accepted, Found int }
 func (n *count) compare(t *testing.T, set *celenv.Set, choices []byte, kind policy.Kind) {
 	g := mergetest.Generator{Choices: choices}
 	live, patch, root := g.Scenario()
-	live, _ = withoutNulls(live).(map[string]any) // as objects are stored
-	w := writer{root: declared(root, map[*shape.Type]bool{}), choices: choices, own: kind == policy.Admission}
+	live, _ = withoutNulls(live).(map[string]any) // in stored form
+	w := writer{root: declare(root, map[*shape.Type]bool{}), choices: choices, own: kind == policy.Admission}
 	src := w.value(patch, root, "Object", 6)
 	if !strings.HasPrefix(src, "Object") {
 		return
@@ -121,7 +121,7 @@ func withoutNulls(v any) any {
 	return v
 }
 
-// aboutPatch reports an error of the types of a patch.
+// aboutPatch reports an error about the types of a patch.
 func aboutPatch(err error, apply func(map[string]any) error) bool {
 	var problems merge.Problems
 	if strings.Contains(err.Error(), "type mismatch: unexpected") {
@@ -135,8 +135,9 @@ func aboutPatch(err error, apply func(map[string]any) error) bool {
 	})
 }
 
-// declared makes a type one that a registry has: all items have types, and members have names that CEL can write.
-func declared(t *shape.Type, done map[*shape.Type]bool) *shape.Type {
+// declare converts a type to one that a registry may have: all items have types, and members have names that CEL can
+// write.
+func declare(t *shape.Type, done map[*shape.Type]bool) *shape.Type {
 	if t == nil || done[t] {
 		return t
 	}
@@ -144,15 +145,15 @@ func declared(t *shape.Type, done map[*shape.Type]bool) *shape.Type {
 	if (t.Kind == shape.List || t.Kind == shape.Map) && t.Elem == nil {
 		t.Elem = &shape.Type{Kind: shape.Any}
 	}
-	declared(t.Elem, done)
+	declare(t.Elem, done)
 	t.Fields = slices.DeleteFunc(t.Fields, func(f shape.Field) bool { return strings.Contains(f.Name, "/") })
 	for i := range t.Fields {
-		declared(t.Fields[i].Type, done)
+		declare(t.Fields[i].Type, done)
 	}
 	return t
 }
 
-// A writer writes values as expressions, in the several ways that there are.
+// A writer writes values as expressions, in all supported notations.
 type writer struct {
 	root    *shape.Type
 	choices []byte
@@ -168,7 +169,7 @@ func (w *writer) choose(n int) int {
 	return (int(w.choices[(w.at*7)%len(w.choices)]) + w.at/len(w.choices)) % n
 }
 
-// read selects a field of the object, whatever it is.
+// read selects a field of the object, with any type.
 func (w *writer) read() string {
 	text, t := "object", w.root
 	for range 1 + w.choose(3) {
@@ -190,9 +191,9 @@ func (w *writer) value(v any, t *shape.Type, name string, depth int) string {
 		case 0:
 			return w.read()
 		case 1:
-			return "(" + w.plain(v, t, name, depth) + ")"
+			return "(" + w.writePlain(v, t, name, depth) + ")"
 		case 2:
-			text := w.plain(v, t, name, depth)
+			text := w.writePlain(v, t, name, depth)
 			return "(true ? " + text + " : " + text + ")"
 		case 3:
 			if w.own {
@@ -200,23 +201,23 @@ func (w *writer) value(v any, t *shape.Type, name string, depth int) string {
 			}
 		}
 	}
-	return w.plain(v, t, name, depth)
+	return w.writePlain(v, t, name, depth)
 }
 
-// mark writes a mark: of a value, or in its place.
+// mark writes a mark around a value, or in its place.
 func (w *writer) mark(v any, t *shape.Type, name string, depth int) string {
 	switch w.choose(4) {
 	case 0:
 		return "objects.unset()"
 	case 1:
-		return "objects.remove(" + w.plain(v, t, name, depth) + ")"
+		return "objects.remove(" + w.writePlain(v, t, name, depth) + ")"
 	case 2:
 		return "objects.replace(" + w.value(v, t, name, depth) + ")"
 	}
-	return "objects.apply(" + w.read() + ", " + w.plain(v, t, name, depth) + ")"
+	return "objects.apply(" + w.read() + ", " + w.writePlain(v, t, name, depth) + ")"
 }
 
-func (w *writer) plain(v any, t *shape.Type, name string, depth int) string {
+func (w *writer) writePlain(v any, t *shape.Type, name string, depth int) string {
 	if t == nil {
 		t = &shape.Type{}
 	}
@@ -250,7 +251,7 @@ func (w *writer) plain(v any, t *shape.Type, name string, depth int) string {
 	return []string{"null", "optional.none()", "timestamp('2020-01-01T00:00:00Z')"}[w.choose(3)]
 }
 
-// members writes a struct, or a map, as a literal of either.
+// members writes a struct or a map as a struct literal or a map literal.
 func (w *writer) members(v map[string]any, t *shape.Type, name string, depth int) string {
 	literal := t.Kind == shape.Struct || w.choose(3) == 0
 	if w.choose(20) == 0 {

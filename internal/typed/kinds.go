@@ -9,7 +9,7 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// KindsOf returns the kinds that the rules of a policy match, each once, by group, version and kind.
+// KindsOf returns the kinds that the rules of a policy match, without duplicates, by group, version and kind.
 func KindsOf(types *schema.Registry, m *policy.MatchResources) []Kind {
 	if m == nil {
 		return nil
@@ -38,8 +38,8 @@ func KindsOf(types *schema.Registry, m *policy.MatchResources) []Kind {
 	return all
 }
 
-// KnowsAll reports whether each resource, group and kind that the rules of a policy name is one of types: then no
-// object of another kind is matched, but for what wildcards stand for.
+// KnowsAll reports whether types contains every resource, group and kind that the rules of a policy name. Then only
+// wildcards match objects of unknown kinds.
 func KnowsAll(types *schema.Registry, m *policy.MatchResources) bool {
 	if m == nil {
 		return true
@@ -71,13 +71,13 @@ func KnowsAll(types *schema.Registry, m *policy.MatchResources) bool {
 	return true
 }
 
-// CoversAny reports whether a rule names a resource, or a subresource of it, in some version.
+// CoversAny reports whether a rule names a resource, or a subresource of it, in any version.
 func CoversAny(rule policy.Rule, r *schema.Resource) bool {
 	return Covers(rule, r, "") ||
 		slices.ContainsFunc(r.Subresources, func(s schema.Subresource) bool { return Covers(rule, r, s.Name) })
 }
 
-// Covers reports whether a rule names a resource or its subresource, in some version.
+// Covers reports whether a rule names a resource or its subresource, in any version.
 func Covers(rule policy.Rule, r *schema.Resource, subresource string) bool {
 	has := func(list []string, s string) bool { return slices.Contains(list, "*") || slices.Contains(list, s) }
 	if !has(rule.APIGroups, r.Group) || !has(rule.APIVersions, r.Version) {

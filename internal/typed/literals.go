@@ -23,57 +23,57 @@ type Class uint8
 // The classes.
 const (
 	UnknownField Class = iota // a member that the type does not declare
-	WrongType                 // a value of a type that does not belong at its place
-	WrongName                 // a literal that is named after another place
+	WrongType                 // a value whose type is not valid at its position
+	WrongName                 // a literal with the name of another position
 	AtomicValue               // a value that an ApplyConfiguration may not write
 	NullValue                 // null, which an ApplyConfiguration may not write
 	MissingKey                // an item of a keyed list without its key
-	WrongRead                 // a value that is read and does not exist, or has another type
+	WrongRead                 // an expression reads a value that does not exist or has another type
 )
 
 // A Problem is one mistake in an expression. Problems are comparable.
 type Problem struct {
 	Class      Class
 	ID         int64  // of the node in the syntax tree
-	Message    string // as cel-go or the server word it
+	Message    string // in the words of cel-go or the server
 	Suggestion string
-	Path       string // of the struct that has no such field, such as spec.template; empty for the root
-	Name, Want string // of WrongName: the name that is written, and the one of the place
+	Path       string // of the struct without this field, such as spec.template; empty for the root
+	Name, Want string // of WrongName: the name in the text, and the name of the position
 
-	// Doubtful is set where some values of the type would do, so that the server takes some requests.
+	// Doubtful is set if some values of the type are valid, so the server accepts some requests.
 	Doubtful bool
 }
 
-// A walk goes through the literals of a mutation beside the type of the object.
+// A walk visits the literals of a mutation together with the type of the object.
 type walk struct {
 	own          bool // the mutation is one of the dialect
 	patch        bool // values of a JSON patch: any literal is converted, null is a value
-	isMergePatch bool // values of a JSON merge patch: null takes away
+	isMergePatch bool // values of a JSON merge patch: null removes
 	checked      *ast.AST
 	names        *names // of the types of the object
-	itemNames    *names // of those of the value that a scope leads to; nil without one
+	itemNames    *names // of the types of the value in a scope; nil without a scope
 	found        map[Problem]bool
-	seen         map[int64]bool // the Object literals that were judged at their places
-	dynamic      bool           // some value has no type that is known
+	seen         map[int64]bool // the Object literals that were judged at their positions
+	dynamic      bool           // the type of some value is not known
 }
 
-// A spot is where a value is written.
+// A spot is a position of a value.
 type spot struct {
 	typ      *shape.Type
 	field    *shape.Field
 	path     string      // such as spec.replicas
-	name     string      // of the Object literal that belongs here
-	strict   bool        // the server looks at the names of literals here
-	loose    bool        // below a map or an untyped value, where the server does not look for atomic values
+	name     string      // of the Object literal for this position
+	strict   bool        // the server checks the names of literals here
+	loose    bool        // below a map or an untyped value, where the server does not check for atomic values
 	maybe    bool        // an optional value is unwrapped here
 	outside  bool        // not known to become part of the result
 	summed   bool        // part of a sum of lists
-	named    bool        // the literal here gives the names of those in it
-	inside   string      // of a list or map literal: how messages say so
-	list     *shape.Type // of which the value is an item
-	whole    bool        // in objects.replace or objects.remove, where marks have no place
-	atomic   bool        // part of a value that merges as one
-	granular bool        // the whole of it is written, however it merges
+	named    bool        // the literals in it get their names from the literal here
+	inside   string      // of a list or map literal: its name in messages
+	list     *shape.Type // the list with the value
+	whole    bool        // in objects.replace or objects.remove, where marks are not allowed
+	atomic   bool        // part of a value that merges atomically
+	granular bool        // the mutation writes all of it, however it merges
 	root     bool        // the path begins at the object
 }
 
@@ -104,11 +104,11 @@ func (w *walk) value(e ast.Expr, at spot) {
 	if w.isNull(e, at) {
 		return
 	}
-	at = w.atomic(e, at)
+	at = w.reportAtomic(e, at)
 	switch {
-	case e.Kind() == ast.StructKind && (hasMembers(at.typ) || free(at.typ)):
+	case e.Kind() == ast.StructKind && (hasMembers(at.typ) || acceptsSeveral(at.typ)):
 		w.object(e, at)
-	case e.Kind() == ast.MapKind && (hasMembers(at.typ) || free(at.typ)):
+	case e.Kind() == ast.MapKind && (hasMembers(at.typ) || acceptsSeveral(at.typ)):
 		w.mapping(e, at)
 	case e.Kind() == ast.ListKind && at.typ.Kind == shape.List:
 		for i, item := range e.AsList().Elements() {
@@ -119,12 +119,12 @@ func (w *walk) value(e ast.Expr, at spot) {
 	}
 }
 
-// anything is the type of members that nothing describes.
+// anything is the type of undescribed members.
 var anything = &shape.Type{Kind: shape.Any}
 
 func hasMembers(t *shape.Type) bool { return t.Kind == shape.Struct || t.Kind == shape.Map }
 
-// call follows the calls that give one of their arguments; false for others.
+// call follows calls that return one of their arguments; false for other calls.
 func (w *walk) call(c ast.CallExpr, e ast.Expr, at spot) bool {
 	switch effects.Function(c) {
 	case operators.Conditional:
@@ -135,9 +135,9 @@ func (w *walk) call(c ast.CallExpr, e ast.Expr, at spot) bool {
 		if at.typ.Kind != shape.List {
 			return false
 		}
-		at = w.atomic(e, at)
-		// the server does not look into a sum of lists, but one with an empty list is the other (apiserver
-		// pkg/cel/mutation/dynamic/objects.go v0.37.2)
+		at = w.reportAtomic(e, at)
+		// The server does not look into a sum of lists. A sum with an empty list is the other list (apiserver
+		// pkg/cel/mutation/dynamic/objects.go v0.37.2).
 		at.summed = true
 		for _, part := range c.Args() {
 			w.value(part, at)
@@ -171,8 +171,7 @@ func (w *walk) call(c ast.CallExpr, e ast.Expr, at spot) bool {
 	return false
 }
 
-// withoutDyn is the value that dyn() is around, which maps of a merge patch have so that their members may be of
-// several types.
+// withoutDyn returns the argument of dyn(). Maps of a merge patch use dyn() for members of several types.
 func withoutDyn(e ast.Expr) ast.Expr {
 	for e.Kind() == ast.CallKind && e.AsCall().FunctionName() == "dyn" && len(e.AsCall().Args()) == 1 {
 		e = e.AsCall().Args()[0]
@@ -180,7 +179,7 @@ func withoutDyn(e ast.Expr) ast.Expr {
 	return e
 }
 
-// findUnwrapped finds an optional value where the server does not unwrap one.
+// findUnwrapped finds an optional value where the server does not unwrap optionals.
 func (w *walk) findUnwrapped(e ast.Expr, at spot) {
 	if at.maybe || w.patch {
 		return
@@ -195,7 +194,7 @@ func (w *walk) comprehension(e ast.Expr, at spot) {
 		w.value(c.Result(), at)
 		return
 	}
-	at = w.atomic(e, at)
+	at = w.reportAtomic(e, at)
 	before := len(w.found)
 	if at.typ.Kind == shape.List {
 		w.items(c.LoopStep(), c, at)
@@ -205,7 +204,7 @@ func (w *walk) comprehension(e ast.Expr, at spot) {
 	}
 }
 
-// items walks the list literals that a comprehension adds to its result.
+// items visits the list literals that a comprehension adds to its result.
 func (w *walk) items(e ast.Expr, c ast.ComprehensionExpr, at spot) {
 	if e.Kind() != ast.CallKind {
 		return
@@ -242,7 +241,8 @@ func (w *walk) item(e ast.Expr, list spot, optional bool) {
 	w.value(e, at)
 }
 
-// isMade reports a list or map that the expression makes of others. The server leaves one in a list or map a CEL value.
+// isMade reports a list or map that the expression constructs from others. In a list or map, the server leaves it a CEL
+// value.
 func (w *walk) isMade(e ast.Expr) bool {
 	if w.patch {
 		return false
@@ -276,7 +276,7 @@ func (w *walk) object(e ast.Expr, at spot) {
 }
 
 func (w *walk) mapping(e ast.Expr, at spot) {
-	if at.typ.Kind == shape.Struct && !open(at.typ) && !w.patch {
+	if at.typ.Kind == shape.Struct && !isOpen(at.typ) && !w.patch {
 		w.reportMistyped(e, at, w.typeOf(e), "write "+at.name+"{…}", true)
 	}
 	for _, entry := range e.AsMap().Entries() {
@@ -304,7 +304,7 @@ func literal(e ast.Expr) any {
 func (w *walk) member(id int64, name string, value ast.Expr, at spot, inMap, optional bool) {
 	if w.isMergePatch {
 		if value = withoutDyn(value); value.Kind() == ast.LiteralKind && value.AsLiteral() == celtypes.NullValue {
-			return // which takes away what may not be there
+			return // which may remove an absent value
 		}
 	}
 	next := at.part()
@@ -319,7 +319,7 @@ func (w *walk) member(id int64, name string, value ast.Expr, at spot, inMap, opt
 	case at.typ.Kind == shape.Struct:
 		f := at.typ.Field(name)
 		if f == nil {
-			if !open(at.typ) {
+			if !isOpen(at.typ) {
 				w.add(Problem{Class: UnknownField, ID: id, Message: "undefined field '" + name + "'", Path: at.path,
 					Suggestion: DidYouMean(name, Fields(at.typ))}, at)
 				return
@@ -338,7 +338,7 @@ func (w *walk) member(id int64, name string, value ast.Expr, at spot, inMap, opt
 	w.value(value, next)
 }
 
-// DidYouMean suggests the nearest of some names; empty if none is near.
+// DidYouMean suggests the most similar name; empty if none is similar.
 func DidYouMean(name string, names []string) string {
 	if near := spell.Nearest(name, names, len(name)/3); near != "" {
 		return "did you mean " + near + "?"
@@ -355,8 +355,8 @@ func pathOrRoot(path string) string {
 
 func lastElement(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
 
-// atomic reports a value of an atomic list, map or struct in an ApplyConfiguration, once for all that it holds.
-func (w *walk) atomic(e ast.Expr, at spot) spot {
+// reportAtomic reports a value of an atomic list, map or struct in an ApplyConfiguration, once with all its parts.
+func (w *walk) reportAtomic(e ast.Expr, at spot) spot {
 	if w.patch || w.own || at.loose || !at.mergesAtomically() {
 		return at
 	}
@@ -384,7 +384,7 @@ func (w *walk) isNull(e ast.Expr, at spot) bool {
 
 // judgeType judges a value by its type alone.
 func (w *walk) judgeType(e ast.Expr, at spot) {
-	if at.path == "" && (!w.patch || w.isMergePatch) && !at.whole { // the type of the result is judged elsewhere
+	if at.path == "" && (!w.patch || w.isMergePatch) && !at.whole { // the type of the result has its own check
 		return
 	}
 	got := w.typeOf(e)
@@ -407,7 +407,7 @@ func (w *walk) judgeType(e ast.Expr, at spot) {
 	}
 }
 
-// reportMistyped words a value of another type than that of its place as cel-go does.
+// reportMistyped reports a value whose type differs from that of its position, in the words of cel-go.
 func (w *walk) reportMistyped(e ast.Expr, at spot, got *cel.Type, suggestion string, doubtful bool) {
 	of := "an item of '" + lastElement(at.path) + "'"
 	switch {
@@ -423,7 +423,7 @@ func (w *walk) reportMistyped(e ast.Expr, at spot, got *cel.Type, suggestion str
 // typeText writes a type as cel-go's messages do.
 func typeText(t *cel.Type) string { return stripNullMark(checker.FormatCELType(t)) }
 
-// stripNullMark takes the mark of types that take null off a message.
+// stripNullMark removes the mark of nullable types from a message.
 func stripNullMark(message string) string {
 	for _, root := range []string{objectName, paramsName, locals.ItemType} {
 		for {
@@ -437,7 +437,7 @@ func stripNullMark(message string) string {
 	return message
 }
 
-// describe writes the type of a place.
+// describe writes the type of a position.
 func describe(t *shape.Type, name string) string {
 	switch t.Kind {
 	case shape.Boolean:
@@ -484,8 +484,8 @@ func (w *walk) typeOf(e ast.Expr) *cel.Type {
 	return cel.DynType
 }
 
-// others judges the Object literals that were not met at a place, by their names.
-func (w *walk) others(e ast.Expr) {
+// judgeOthers judges the Object literals outside of known positions, by their names.
+func (w *walk) judgeOthers(e ast.Expr) {
 	ast.PreOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {
 		if e.Kind() == ast.CallKind && effects.Function(e.AsCall()) == "objects.apply" {
 			w.judgeApply(e.AsCall())
@@ -501,7 +501,7 @@ func (w *walk) others(e ast.Expr) {
 	}))
 }
 
-// placeNamed is the place that a type name says; false if it is none of an Object or of an Item.
+// placeNamed returns the position that a type name stands for; false if it is not a name of Object or Item.
 func (w *walk) placeNamed(name string) (at spot, ok bool) {
 	root, path, _ := strings.Cut(name, ".")
 	all := w.names

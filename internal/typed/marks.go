@@ -13,8 +13,8 @@ import (
 	"github.com/celgate/celgate/internal/shape"
 )
 
-// mark judges objects.unset(), objects.remove(…) and objects.replace(…) where a value is written: what package merge
-// refuses for the type of the place, whatever is there.
+// mark judges objects.unset(), objects.remove(…) and objects.replace(…) at the position of a value: package merge
+// refuses some of them for the type of the position, whatever the object contains.
 func (w *walk) mark(c ast.CallExpr, e ast.Expr, at spot) {
 	function := effects.Function(c)
 	called := function + "(…)"
@@ -25,13 +25,13 @@ func (w *walk) mark(c ast.CallExpr, e ast.Expr, at spot) {
 		w.add(Problem{Class: WrongType, ID: e.ID(), Message: called + fmt.Sprintf(format, args...)}, at)
 	}
 	if w.patch || !w.own || len(c.Args()) > 1 {
-		return // said elsewhere
+		return // reported elsewhere
 	}
 	switch {
 	case at.whole:
 		problem(" has no place in the whole value that objects.replace or objects.remove is given")
 	case at.list != nil && (at.list.Merge == shape.Atomic || function == "objects.unset"):
-		problem(" is not for the items of %s%s", at.path, otherwise(at.list))
+		problem(" is not for the items of %s%s", at.path, alternative(at.list))
 	case at.atomic:
 		problem(": %s is part of a value that merges as one: write objects.replace(…) with the whole value", at.path)
 	case at.list == nil && function == "objects.remove":
@@ -57,21 +57,21 @@ func (w *walk) mark(c ast.CallExpr, e ast.Expr, at spot) {
 	w.value(of, at)
 }
 
-// otherwise says what to write for an item of a list instead of a mark.
-func otherwise(list *shape.Type) string {
+// alternative returns the expression to write for an item of a list instead of a mark.
+func alternative(list *shape.Type) string {
 	if list.Merge == shape.Atomic {
 		return ", which merges as one value: write objects.replace(list.filter(…)) in its place"
 	}
 	return ": write objects.remove(…) with the keys of the item"
 }
 
-// mergesAtomically reports a value that merges as one, whatever it is part of.
+// mergesAtomically reports a value that merges as one, whatever value contains it.
 func (at spot) mergesAtomically() bool {
 	return (at.typ.Kind == shape.List || hasMembers(at.typ)) &&
 		(at.typ.Merge == shape.Atomic || at.field != nil && at.field.Atomic)
 }
 
-// part is the spot of a part of a value.
+// part returns the spot of a part of a value.
 func (at spot) part() spot {
 	at.atomic = at.atomic || at.mergesAtomically() && !at.granular
 	at.named, at.granular = false, false
@@ -99,7 +99,7 @@ func (w *walk) judgeApply(c ast.CallExpr) {
 	if !ok {
 		return
 	}
-	if at.typ == nil || !hasMembers(at.typ) && !free(at.typ) {
+	if at.typ == nil || !hasMembers(at.typ) && !acceptsSeveral(at.typ) {
 		w.seen[part.ID()] = true
 		w.add(w.misnaming(name, part.ID()), spot{})
 		return
@@ -108,7 +108,8 @@ func (w *walk) judgeApply(c ast.CallExpr) {
 	w.object(part, at)
 }
 
-// misnaming is the mistake of a literal in objects.apply that is named after no place. Released names have no .item.
+// misnaming returns the mistake of a literal in objects.apply whose name is not a position. Released names do not have
+// .item.
 func (w *walk) misnaming(name string, id int64) Problem {
 	p := Problem{Class: UnknownField, ID: id, Message: "objects.apply: no " + name}
 	i := strings.LastIndexByte(name, '.')
@@ -125,7 +126,7 @@ func (w *walk) misnaming(name string, id int64) Problem {
 	return p
 }
 
-// markedValue is the value in objects.remove and objects.replace, another one itself.
+// markedValue returns the argument of objects.remove and objects.replace, or any other value itself.
 func markedValue(e ast.Expr) ast.Expr {
 	if e.Kind() == ast.CallKind && len(e.AsCall().Args()) == 1 {
 		switch effects.Function(e.AsCall()) {
@@ -136,7 +137,7 @@ func markedValue(e ast.Expr) ast.Expr {
 	return e
 }
 
-// hasMember reports a member that a literal gives.
+// hasMember reports whether a literal sets a member.
 func hasMember(e ast.Expr, name string) bool {
 	return slices.ContainsFunc(e.AsStruct().Fields(),
 		func(f ast.EntryExpr) bool { return f.AsStructField().Name() == name })
@@ -152,7 +153,7 @@ func isText(t *cel.Type) bool {
 	return false
 }
 
-// toUnset says how a mutation takes a value away.
+// toUnset explains how a mutation removes a value.
 func (w *walk) toUnset() string {
 	if w.own {
 		return "write objects.unset()"

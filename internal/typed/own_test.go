@@ -7,7 +7,7 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// TestDialect holds what is refused of mutations of the dialect, by the messages.
+// TestDialect tests the messages about refused mutations of the dialect.
 func TestDialect(t *testing.T) {
 	pod := func(s string) string {
 		return "Object{spec: Object.spec{template: Object.spec.template{spec: Object.spec.template.spec{" + s + "}}}}"
@@ -98,11 +98,11 @@ func TestDialect(t *testing.T) {
 		{in("spec.template", apply("Item{metadata: objects.unset()}")), ""},
 		{in("spec.template.spec.nodeSelector", apply("objects.unset()")), ""},
 		{in(containers, patch(policy.JSONPatch, "[JSONPatch{op: 'add', path: '/image', value: 3}]")), "'image' is 'string'"},
-		// several types of values: what is wrong for all of them
+		// several types of values: mistakes for all of them
 		{in("kubernetes.allContainers", apply("Item{image: 'a'}")), ""},
 		{in("kubernetes.allContainers", apply("Item{targetContainerName: 'a'}")), ""},
 		{in("kubernetes.allContainers", apply("Item{imag: 'a'}")), "undefined field 'imag'"},
-		// what goes with a mutation
+		// expressions of a mutation
 		{each("object.spec.replicas", apply("Object{}")), "expected a list but provided type is 'int'"},
 		{each("object.spec.?template.spec.tolerations", apply("Object{}")), ""},
 		{each("['a']", apply("Object{spec: Object.spec{replicas: x}}")), "'replicas' is 'int' but provided type is 'string'"},

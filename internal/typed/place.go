@@ -5,13 +5,13 @@ import (
 	"github.com/celgate/celgate/internal/shape"
 )
 
-// A Place is where a path leads in a type.
+// A Place is the target of a path in a type.
 type Place struct {
 	Type  *shape.Type  // nil: not declared
-	Field *shape.Field // the last member on the way; nil for the root and for items
+	Field *shape.Field // the last member of the path; nil for the root and for items
 	Owner *shape.Type  // the struct of Field
-	Open  bool         // the path leaves what is declared: anything may be there
-	Depth int          // the number of steps that are declared
+	Open  bool         // the path leaves the declared types: any value is possible
+	Depth int          // the number of declared steps
 }
 
 // Locate follows a path from the root type.
@@ -24,7 +24,7 @@ func Locate(t *shape.Type, steps []string) Place {
 		case at.Type.Kind == shape.Struct:
 			f := at.Type.Field(step)
 			if f == nil {
-				return Place{Open: open(at.Type), Owner: at.Type, Depth: at.Depth}
+				return Place{Open: isOpen(at.Type), Owner: at.Type, Depth: at.Depth}
 			}
 			at.Owner, at.Field, at.Type = at.Type, f, f.Type
 		case at.Type.Kind == shape.Map, at.Type.Kind == shape.List && step == effects.Item:
@@ -39,10 +39,10 @@ func Locate(t *shape.Type, steps []string) Place {
 	return at
 }
 
-// open reports a struct that takes members that it does not declare.
-func open(t *shape.Type) bool { return t.PreserveUnknown || t.Embedded || len(t.Fields) == 0 }
+// isOpen reports a struct that accepts undeclared members.
+func isOpen(t *shape.Type) bool { return t.PreserveUnknown || t.Embedded || len(t.Fields) == 0 }
 
-// Fields are the names of the members that a struct declares.
+// Fields returns the names of the declared members of a struct.
 func Fields(t *shape.Type) []string {
 	if t == nil {
 		return nil

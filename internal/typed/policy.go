@@ -16,32 +16,32 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// A Mode says what becomes of a mistake.
+// A Mode determines the effect of a mistake.
 type Mode string
 
 // The modes.
 const (
-	Enforce Mode = "Enforce" // refused where it is one for all kinds, else a warning
+	Enforce Mode = "Enforce" // refused if the mistake applies to all kinds, otherwise a warning
 	Warn    Mode = "Warn"
-	Off     Mode = "Off" // expressions are not checked against types, as those of released policies are not
+	Off     Mode = "Off" // expressions are not checked against types, as in released policies
 )
 
-// A Kind is one that a policy matches.
+// A Kind is a kind that a policy matches.
 type Kind struct {
 	schema.GroupVersionKind
-	Type *shape.Type // nil: nothing is known of it, and nothing is refused
+	Type *shape.Type // nil: the type is not known, and nothing is refused
 }
 
-// A Complaint is what is wrong with one expression for one kind.
+// A Complaint describes the mistakes in one expression for one kind.
 type Complaint struct {
 	policy.Expr
 	Kind    schema.GroupVersionKind
-	Detail  string // as the server words what does not compile, with the place in the text
-	Refused bool   // the policy is not to be stored
+	Detail  string // in the words of the server for compile errors, with the position in the text
+	Refused bool   // the server must not store the policy
 }
 
-// Policy complains about the variables and mutations of a policy for the kinds that it matches, one complaint for an
-// expression and kind. Params is the type of its params, or nil.
+// Policy returns the complaints about the variables and mutations of a policy for the kinds that it matches, one for
+// each expression and kind. Params is the type of its params, or nil.
 func (c *Checker) Policy(p *policy.Policy, kinds []Kind, params *shape.Type, mode Mode) ([]Complaint, error) {
 	if mode == Off {
 		return nil, nil
@@ -71,8 +71,8 @@ func (c *Checker) Policy(p *policy.Policy, kinds []Kind, params *shape.Type, mod
 	return all, nil
 }
 
-// Complaints complains about the expressions of a policy that are wrong for every kind that it matches, whatever the
-// values are, one complaint each. Nothing is refused while a kind is not known.
+// Complaints returns the complaints about expressions that are wrong for every matched kind, whatever the values are,
+// one for each expression. It returns none while a kind is not known.
 func (c *Checker) Complaints(p *policy.Policy, kinds []Kind, params *shape.Type) ([]Complaint, error) {
 	var refused []Complaint
 	for i, kind := range kinds {
@@ -100,13 +100,13 @@ func (c *Checker) Complaints(p *policy.Policy, kinds []Kind, params *shape.Type)
 	return refused, nil
 }
 
-// detail words what is wrong with the types of an expression for a kind as the server words what does not compile.
+// detail describes the type errors of an expression for a kind in the words of the server for compile errors.
 func (k Kind) detail(text string) string {
 	return fmt.Sprintf("compilation failed for %s %s: %s", k.GroupVersion(), k.Kind, text)
 }
 
-// text renders what is wrong with the types of an expression as cel-go renders what does not compile; empty for
-// nothing. What is no matter of types is left out.
+// text describes the type errors of an expression in the format of cel-go for compile errors; empty without errors. It
+// leaves out mistakes that are not type errors.
 func (f *Finding) text() string {
 	source := f.Tree.Source()
 	found := common.NewErrors(source)
@@ -136,7 +136,7 @@ func (f *Finding) text() string {
 }
 
 // IsTelling reports a message of cel-go about types that is true whatever the values are. Objects of different types
-// may be compared and mixed, since none has a type when expressions run.
+// may be compared and mixed, because objects do not have types at run time.
 func IsTelling(message string) bool {
 	said := wording.Read(message)
 	return said.Kind == wording.UndefinedField || said.Kind == wording.NoOverload &&

@@ -12,22 +12,22 @@ import (
 	"github.com/celgate/celgate/internal/shape"
 )
 
-// The names of the types of roots. Those below have the names of the fields added, as in Object.spec.containers: lists
-// and maps add nothing.
+// The names of the types of roots. Types below have the names of the fields added, as in Object.spec.containers: lists
+// and maps do not add a name.
 const (
 	objectName = "Object"
 	paramsName = "$params"
 )
 
-// names are the types that the paths of a kind name. They are found as they are asked for, since recursive types have
-// no end of them. Safe for concurrent use.
+// names maps paths of a kind to types. Types are found on demand, because recursive types have infinitely many paths.
+// It is safe for concurrent use.
 type names struct {
 	root  *shape.Type
-	known sync.Map // name → *schema.Type, nil where it does not lead anywhere
+	known sync.Map // name → *schema.Type, nil for an unknown path
 }
 
-// find returns the type that a path names: a struct, or a map or list whose items are not structs. It is nil for what
-// nothing describes.
+// find returns the type that a path names: a struct, or a map or list whose items are not structs. It is nil for an
+// undescribed type.
 func (n *names) find(path string) *shape.Type {
 	if known, ok := n.known.Load(path); ok {
 		return known.(*shape.Type)
@@ -40,7 +40,7 @@ func (n *names) find(path string) *shape.Type {
 	return found
 }
 
-// namedMember is the type that a member's name adds.
+// namedMember returns the type that the name of a member adds.
 func namedMember(t *shape.Type, name string) *shape.Type {
 	if t == nil {
 		return nil
@@ -58,7 +58,8 @@ func namedMember(t *shape.Type, name string) *shape.Type {
 	return nil
 }
 
-// namedType is the type that the name of a place of type t stands for: that of its items, if those have members.
+// namedType returns the type that the name of a position of type t stands for: the type of its items, if those have
+// members.
 func namedType(t *shape.Type) *shape.Type {
 	for u := t; ; u = u.Elem {
 		switch u.Kind {
@@ -71,7 +72,7 @@ func namedType(t *shape.Type) *shape.Type {
 	}
 }
 
-// celType is the type of the values at a place in expressions. What may have several is dyn.
+// celType returns the CEL type of the values at a position. It is dyn if there are several.
 func celType(t *shape.Type, name string) *cel.Type {
 	if t.Nullable {
 		return cel.DynType
@@ -95,8 +96,8 @@ func celType(t *shape.Type, name string) *cel.Type {
 	return cel.DynType
 }
 
-// structType is the type of the values that have members at a path. It takes null, as all such types do, and says so:
-// then cel-go asks a provider for wrapper(name) about the members of literals, and for name about those of other
+// structType returns the type of the values with members at a path. The type is nullable, as all such types: then
+// cel-go asks a provider for wrapper(name) about the members of literals, and for name about the members of other
 // values (checker/checker.go v0.29.2, checkCreateStruct and checkSelectField).
 func structType(name string) *cel.Type { return types.NewNullableType(types.NewObjectType(name)) }
 
@@ -107,10 +108,10 @@ func literalOf(name string) (string, bool) {
 	return "", false
 }
 
-// A provider tells cel-go the types of one kind, of its params and of variables. It takes literals as they are
-// written: literals.go judges them.
+// A provider gives cel-go the types of one kind, of its params and of variables. It accepts all literals, because
+// literals.go judges them.
 type provider struct {
-	types.Provider // of all other types
+	types.Provider // for all other types
 
 	object, params, items *names
 	variables             map[string]*cel.Type
@@ -129,7 +130,7 @@ func (p *provider) namesOf(name string) *names {
 	return nil
 }
 
-// FindStructType finds every name below a root, be there such a field or not.
+// FindStructType finds every name below a root, whether or not such a field exists.
 func (p *provider) FindStructType(name string) (*cel.Type, bool) {
 	inner, literal := literalOf(name)
 	if !literal {
@@ -144,7 +145,7 @@ func (p *provider) FindStructType(name string) (*cel.Type, bool) {
 	return p.Provider.FindStructType(name)
 }
 
-// FindStructFieldType finds the members that a type declares, and any member of a literal.
+// FindStructFieldType finds the declared members of a type, and any member of a literal.
 func (p *provider) FindStructFieldType(name, field string) (*types.FieldType, bool) {
 	if inner, ok := literalOf(name); ok && p.namesOf(inner) != nil {
 		return &types.FieldType{Type: cel.DynType}, true
@@ -160,7 +161,7 @@ func (p *provider) FindStructFieldType(name, field string) (*types.FieldType, bo
 	return p.Provider.FindStructFieldType(name, field)
 }
 
-// memberType is the type of a member of the values that have the type of a name; nil if there is none.
+// memberType returns the type of a member of the values whose type has a given name; nil if the member is unknown.
 func memberType(t *shape.Type, field, name string) *cel.Type {
 	switch {
 	case t == nil:

@@ -7,8 +7,8 @@ import (
 	"github.com/celgate/celgate/internal/shape"
 )
 
-// Follow returns the type of the values that steps lead to from values of a type; nil for those that may be anything.
-// Known is the number of steps that lead somewhere: there are no values if it is not all of them.
+// Follow returns the type of the values at the given steps from values of a type; nil if they may have any type. Known
+// is the number of known steps: if it is less than all of them, values do not exist there.
 func Follow(t *shape.Type, steps scope.Steps) (at *shape.Type, known int) {
 	at = t
 	for i, step := range steps {
@@ -40,13 +40,13 @@ func Follow(t *shape.Type, steps scope.Steps) (at *shape.Type, known int) {
 	return at, len(steps)
 }
 
-// Astray says why a scope leads to no value in objects of some kinds, and what was probably meant instead; nothing
-// while it may lead to one, or where nothing is known of a kind.
+// Astray explains why a scope does not have values in objects of some kinds, and suggests another one. It returns
+// nothing if the scope may have values, or if a kind is not known.
 func Astray(kinds []Kind, s *scope.Scope) (problem, meant string) {
 	if len(kinds) == 0 || len(s.Paths) == 0 {
 		return "", ""
 	}
-	var wrong string // the member that the first kind does not have
+	var wrong string // the first member that the first kind does not have
 	for i, kind := range kinds {
 		if kind.Type == nil {
 			return "", ""
@@ -74,7 +74,7 @@ func member(t *shape.Type, name string) (*shape.Type, bool) {
 		if f := t.Field(name); f != nil {
 			return f.Type, true
 		}
-		return nil, open(t)
+		return nil, isOpen(t)
 	case shape.Map:
 		return t.Elem, true
 	case shape.Any, shape.Union:

@@ -1,8 +1,5 @@
-// Package typed checks what the expressions of a policy make and read against the types of the kinds that it matches:
-// an Object.spec{…} literal has the members of spec, and their values are of the types of these.
-//
-// kube-apiserver has no such check: it finds a mistake when the mutation runs. Types decide here about acceptance
-// only. Expressions run as they would without, so that results cannot differ.
+// Package typed checks the expressions of a policy against the types of the kinds that it matches: an Object.spec{…}
+// literal has the members of spec, and their values have the types of these members.
 package typed
 
 import (
@@ -22,7 +19,7 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// A Checker remembers the types that it met. It is for one goroutine.
+// A Checker remembers types. It is for one goroutine.
 type Checker struct {
 	set   *celenv.Set
 	types map[*shape.Type]*names
@@ -45,22 +42,22 @@ func (c *Checker) namesOf(t *shape.Type) *names {
 	return n
 }
 
-// A Finding is what is said about one expression.
+// A Finding holds the mistakes in one expression.
 type Finding struct {
 	policy.Part
 	Problems []Problem
-	Issues   []*cel.Error // of what is read, by the types; those that exist without types are left out
-	Tree     *cel.Ast     // as it was parsed; nil if it was not
-	Nowhere  string       // of a scope: why it leads to no value
-	// Dynamic is set where a value is written about whose type nothing is known.
+	Issues   []*cel.Error // of the fields that the expression reads, but not those that exist without types
+	Tree     *cel.Ast     // the parsed expression; nil if it does not parse
+	Nowhere  string       // of a scope: the reason why it does not have values
+	// Dynamic is set if the expression writes a value of unknown type.
 	Dynamic bool
 }
 
 // Kind finds the mistakes in the variables and mutations of a policy for objects of one type and params of another,
-// which may be nil. An expression that does not parse is left out.
+// which may be nil. It leaves out expressions that do not parse.
 func (c *Checker) Kind(p *policy.Policy, object, params *shape.Type) ([]Finding, error) {
 	u := &unit{Checker: c, policy: p, object: object, params: params, variables: map[string]*cel.Type{}}
-	everywhere, err := u.at("", each{}, nil)
+	everywhere, err := u.sightAt("", each{}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +77,7 @@ func (c *Checker) Kind(p *policy.Policy, object, params *shape.Type) ([]Finding,
 			of.types, of.leads = u.scopedTypes(in.Index)
 		}
 		switch {
-		case !of.leads: // to values that it could be for
+		case !of.leads: // to the possible values
 		case in.Locals == "":
 			found, output := everywhere.expression(in)
 			all = append(all, found...)
@@ -104,16 +101,17 @@ func (c *Checker) Kind(p *policy.Policy, object, params *shape.Type) ([]Finding,
 	return all, nil
 }
 
-// A mutated is the mutation whose expressions are checked.
+// A mutated is the mutation of the expressions under check.
 type mutated struct {
 	index int
-	types []*shape.Type // of the values in its scope, none where not all are known
-	leads bool          // the scope leads to values
+	types []*shape.Type // of the values in its scope, none unless all are known
+	leads bool          // the scope has values
 	item  each
-	seen  []*sight // what its expressions see, for each type; nil until it is asked for
+	seen  []*sight // the names in its expressions, for each type; nil until the first use
 }
 
-// sights returns what the expressions of a mutation see that name its locals, for each type of the values in its scope.
+// sights returns the names visible to the expressions of a mutation that use its locals, for each type of the values in
+// its scope.
 func (u *unit) sights(of *mutated) ([]*sight, error) {
 	types := of.types
 	if len(types) == 0 {
@@ -121,7 +119,7 @@ func (u *unit) sights(of *mutated) ([]*sight, error) {
 	}
 	var all []*sight
 	for _, t := range types {
-		s, err := u.at(u.policy.Mutations[of.index].Locals(), of.item, t)
+		s, err := u.sightAt(u.policy.Mutations[of.index].Locals(), of.item, t)
 		if err != nil {
 			return nil, err
 		}
@@ -130,7 +128,7 @@ func (u *unit) sights(of *mutated) ([]*sight, error) {
 	return all, nil
 }
 
-// intersect are the mistakes that one expression has for two types of values.
+// intersect returns the mistakes that an expression has for both of two types of values.
 func intersect(these, those []Finding) []Finding {
 	if len(these) == 0 || len(those) == 0 {
 		return nil
@@ -156,7 +154,7 @@ func isOfMutation(in policy.Part) bool {
 	return in.Use.Mutates()
 }
 
-// A unit is a policy that is checked for one kind.
+// A unit is a policy under check for one kind.
 type unit struct {
 	*Checker
 	policy         *policy.Policy
@@ -164,13 +162,13 @@ type unit struct {
 	variables      map[string]*cel.Type
 }
 
-// An each is the item that a mutation with forEach is made for; zero: there is none.
+// An each is the item of a mutation with forEach; the zero value means none.
 type each struct {
 	name string
 	typ  *cel.Type
 }
 
-// itemOf is the type of the items of a list, or of one that an optional holds.
+// itemOf returns the type of the items of a list, or of a list in an optional.
 func itemOf(list *cel.Type) *cel.Type {
 	list = contentOf(list)
 	if of := list.Parameters(); list.Kind() == celtypes.ListKind && len(of) == 1 {
@@ -179,7 +177,7 @@ func itemOf(list *cel.Type) *cel.Type {
 	return cel.DynType
 }
 
-// contentOf is the type of what an optional holds, another type itself.
+// contentOf returns the type of the value in an optional, and any other type itself.
 func contentOf(t *cel.Type) *cel.Type {
 	if of := t.Parameters(); len(of) == 1 && t.IsExactType(cel.OptionalType(of[0])) {
 		return of[0]
@@ -187,8 +185,8 @@ func contentOf(t *cel.Type) *cel.Type {
 	return t
 }
 
-// scopedTypes returns the types of the values in the scope of a mutation. Leads is false if it leads to none; there are
-// no types if one of them is not known.
+// scopedTypes returns the types of the values in the scope of a mutation. Leads is false if the scope does not have
+// values; there are no types unless all of them are known.
 func (u *unit) scopedTypes(mutation int) (of []*shape.Type, leads bool) {
 	m := &u.policy.Mutations[mutation]
 	if m.Scope.IsZero() {
@@ -211,15 +209,16 @@ func (u *unit) scopedTypes(mutation int) (of []*shape.Type, leads bool) {
 	return of, leads
 }
 
-// A sight is what the expressions at one place of a policy see.
+// A sight is the set of names that the expressions at one position of a policy see.
 type sight struct {
 	*unit
-	item           *shape.Type // that a scope leads to
+	item           *shape.Type // at the path of a scope
 	untyped, typed *cel.Env
 }
 
-// at returns what expressions see that name some locals and an item of forEach, for values of a type in a scope.
-func (u *unit) at(names string, item each, of *shape.Type) (*sight, error) {
+// sightAt returns the names visible to expressions that use some locals and an item of forEach, for values of a type in
+// a scope.
+func (u *unit) sightAt(names string, item each, of *shape.Type) (*sight, error) {
 	untyped, err := u.env(names, each{}, nil, nil)
 	if err != nil {
 		return nil, err
@@ -228,7 +227,7 @@ func (u *unit) at(names string, item each, of *shape.Type) (*sight, error) {
 	return &sight{u, of, untyped, typed}, err
 }
 
-// env returns an environment with types; without them if there is no object type.
+// env returns an environment with types; without types if the object type is not known.
 func (u *unit) env(names string, item each, object, of *shape.Type) (*cel.Env, error) {
 	p := u.policy
 	vars := map[string]*cel.Type{"object": cel.DynType, "oldObject": cel.DynType}
@@ -272,7 +271,7 @@ func (u *unit) env(names string, item each, object, of *shape.Type) (*cel.Env, e
 	}, vars)
 }
 
-// expression checks one expression. The second result is its type.
+// expression checks one expression and also returns its type.
 func (s *sight) expression(in policy.Part) ([]Finding, *cel.Type) {
 	p := s.policy
 	parsed, issues := celenv.ParseOwn(s.untyped, compile.Declare(p, in.Use, in.Locals), in.Expr)
@@ -305,7 +304,7 @@ func (s *sight) expression(in policy.Part) ([]Finding, *cel.Type) {
 	return []Finding{found}, output
 }
 
-// judge judges what an expression makes: of a mutation with a scope the value there.
+// judge judges the result of an expression: for a mutation with a scope, the value in the scope.
 func (s *sight) judge(w *walk, in policy.Part, tree ast.Expr, output *cel.Type) {
 	at := spot{typ: s.object, name: objectName, strict: true, root: true}
 	if in.Use.Mutates() && !s.policy.Mutations[in.Index].Scope.IsZero() {
@@ -330,7 +329,7 @@ func (s *sight) judge(w *walk, in policy.Part, tree ast.Expr, output *cel.Type) 
 				"expected a list but provided type is '%s'", typeText(list))}, spot{})
 		}
 	}
-	w.others(tree)
+	w.judgeOthers(tree)
 }
 
 // operation judges the path and the value of one operation of a JSON patch.

@@ -39,8 +39,8 @@ func newChecker(t testing.TB) *Checker {
 	return NewChecker(envs)
 }
 
-// applying is a policy with one ApplyConfiguration.
-func applying(src string, variables ...policy.NamedExpr) *policy.Policy {
+// newMutating returns a policy with one ApplyConfiguration.
+func newMutating(src string, variables ...policy.NamedExpr) *policy.Policy {
 	return &policy.Policy{Kind: policy.Mutating, Variables: variables, Mutations: []policy.Mutation{{
 		PatchType: policy.ApplyConfiguration,
 		Expr:      policy.Expr{Src: src, Field: "spec.mutations[0].applyConfiguration.expression"},
@@ -59,7 +59,7 @@ func kinds(t testing.TB, of ...schema.GroupVersionKind) []Kind {
 	return all
 }
 
-// TestRefused holds what is refused, by the messages and their places.
+// TestRefused tests the messages about refused expressions and their positions.
 func TestRefused(t *testing.T) {
 	spec := func(s string) string { return "Object{spec: Object.spec{" + s + "}}" }
 	pod := func(s string) string {
@@ -89,7 +89,7 @@ func TestRefused(t *testing.T) {
 		{"Object{metadata: Object.metadata{labels: Object.metadata.labels{a: 1}}}",
 			"field 'a' is 'string' but provided type is 'int'"},
 		{"Object{metadata: Object.metadata{labels: ['a']}}", "'map(string, string)' but provided type is 'list(string)'"},
-		{"Object{metadata: Object.metadata{labels: {1: 'a'}}}", ""}, // the server converts no such key, see fits
+		{"Object{metadata: Object.metadata{labels: {1: 'a'}}}", ""}, // the server does not convert such a key, see fits
 		{"Object{metadata: Object.metadata{labels: object.spec.template.metadata.labels}}", ""},
 		{pod("containers: [Object.spec.template.spec.containers{name: 'a', imag: 'b'}]"),
 			"undefined field 'imag' (did you mean image?)"},
@@ -129,7 +129,7 @@ func TestRefused(t *testing.T) {
 	c := newChecker(t)
 	all := kinds(t, deployment)
 	for _, tt := range tests {
-		p := applying(tt.src)
+		p := newMutating(tt.src)
 		p.ParamKind = &policy.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}
 		found, err := c.Policy(p, all, nil, Enforce)
 		if err != nil {
@@ -144,9 +144,9 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestText holds the whole text of a complaint, and what the modes make of it.
+// TestText tests the whole text of a complaint, and the effect of the modes.
 func TestText(t *testing.T) {
-	p := applying(`Object{spec: Object.spec{replicas: "3", template: Object.spec.template{spc: Object.spec.template.spec{}}}}`)
+	p := newMutating(`Object{spec: Object.spec{replicas: "3", template: Object.spec.template{spc: Object.spec.template.spec{}}}}`)
 	c := newChecker(t)
 	found, err := c.Policy(p, kinds(t, deployment), nil, Enforce)
 	if err != nil {
@@ -192,14 +192,14 @@ func TestText(t *testing.T) {
 			t.Errorf("%s %v: %d refused, %d warned", tt.mode, tt.of, refused, warned)
 		}
 	}
-	fits := applying("Object{spec: Object.spec{replicas: 3}}") // which Pods do not have
+	fits := newMutating("Object{spec: Object.spec{replicas: 3}}") // Pods do not have it
 	found, err = c.Policy(fits, kinds(t, deployment, pod), nil, Enforce)
 	if err != nil || len(found) != 1 || found[0].Kind != pod || found[0].Refused {
 		t.Errorf("wrong for one of two kinds: %v %v", found, err)
 	}
 }
 
-// TestVariables shows that objects keep their types in variables.
+// TestVariables tests that objects keep their types in variables.
 func TestVariables(t *testing.T) {
 	c := newChecker(t)
 	src := "Object{spec: Object.spec{template: Object.spec.template{spec: Object.spec.template.spec{" +
@@ -209,7 +209,7 @@ func TestVariables(t *testing.T) {
 		"object.spec.template.spec.containers.map(c, true)":                                               "provided type is 'list(bool)'",
 		"[Object.spec.template.spec.containers{imag: 'a'}]":                                               "undefined field 'imag'",
 	} {
-		found, err := c.Policy(applying(src, variable("made", made)), kinds(t, deployment), nil, Enforce)
+		found, err := c.Policy(newMutating(src, variable("made", made)), kinds(t, deployment), nil, Enforce)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -277,7 +277,7 @@ spec:
 		"?size: object.spec.?things.x.b":                                      "undefined field 'b'",
 		"size: object.spec.free.x, tags: object.spec.tags, weight: dyn('no')": "",
 	} {
-		p := applying("Object{spec: Object.spec{" + src + "}}")
+		p := newMutating("Object{spec: Object.spec{" + src + "}}")
 		p.ParamKind = &policy.ParamKind{APIVersion: "example.com/v1", Kind: "Widget"}
 		found, err := c.Policy(p, []Kind{{kind, all.Type(kind)}}, all.Type(kind), Enforce)
 		if err != nil {
@@ -289,9 +289,9 @@ spec:
 	}
 }
 
-// BenchmarkDeployment checks a policy of several expressions, with an environment that is made anew.
+// BenchmarkDeployment checks a policy of several expressions, with a new environment.
 func BenchmarkDeployment(b *testing.B) {
-	p := applying("Object{metadata: Object.metadata{labels: {'a': object.metadata.name}}, spec: Object.spec{replicas: 3, "+
+	p := newMutating("Object{metadata: Object.metadata{labels: {'a': object.metadata.name}}, spec: Object.spec{replicas: 3, "+
 		"template: Object.spec.template{spec: Object.spec.template.spec{containers: variables.made + ["+
 		"Object.spec.template.spec.containers{name: 'proxy', image: 'p'}]}}}}",
 		variable("made", "object.spec.template.spec.containers.map(c, Object.spec.template.spec.containers{name: c.name, "+
