@@ -1,8 +1,8 @@
-// Package derive makes a ValidatingAdmissionPolicy that asserts what the mutations of a MutatingAdmissionPolicy set:
-// whoever undoes one of them, or gets past them, is denied.
+// Package derive makes a ValidatingAdmissionPolicy that asserts the fields that the mutations of a
+// MutatingAdmissionPolicy set: a request that undoes or bypasses a mutation is denied.
 //
-// What a mutation sets can be asserted if it does not depend on what the mutation writes: when the validation runs,
-// that has another value. The rest is refused with a reason.
+// A field can be asserted if its value does not depend on fields that the mutation writes, because those have other
+// values when the validation runs. Other fields are refused with a reason.
 package derive
 
 import (
@@ -22,29 +22,29 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// A Result is a policy that asserts what another one sets.
+// A Result is a policy that asserts the fields that another policy sets.
 type Result struct {
 	Policy  map[string]any // nil if nothing can be derived
-	Refused []Refusal      // what is not asserted
-	Notes   []Refusal      // what is asserted of some objects only
+	Refused []Refusal      // fields that are not asserted
+	Notes   []Refusal      // fields that are asserted only for some objects
 }
 
-// A Refusal says why something is not asserted, or not of all objects.
+// A Refusal is the reason why a field is not asserted, or not for all objects.
 type Refusal struct {
 	policy.Expr
 	Message string
 }
 
-// Options say how a policy is derived.
+// Options determine how a policy is derived.
 type Options struct {
-	Types []*shape.Type // of the kinds that the policy matches, as far as they are known
+	Types []*shape.Type // of the known kinds that the policy matches
 
-	// Unconditional leaves match conditions out that read what the mutations write. They are false for objects that
-	// have another value, which are denied without them.
+	// Unconditional leaves out match conditions that read fields that the mutations write. Such conditions are false
+	// for objects with another value, so without them these objects are denied.
 	Unconditional bool
 }
 
-// Validation derives from p, which was read from object.
+// Validation derives a policy from p, which was read from object.
 func Validation(set *celenv.Set, p *policy.Policy, object map[string]any, opts Options) (*Result, error) {
 	d := &deriver{policy: p, opts: opts, result: &Result{}, variables: map[string]effects.Result{},
 		reads: map[string][]effects.Path{}}
@@ -54,7 +54,7 @@ func Validation(set *celenv.Set, p *policy.Policy, object map[string]any, opts O
 	for i := range d.mutations {
 		d.mutation(&d.mutations[i])
 	}
-	d.overwritten()
+	d.dropOverwritten()
 	spec, _ := object["spec"].(map[string]any)
 	made := map[string]any{}
 	for _, field := range []string{"failurePolicy", "paramKind", "matchConstraints"} {
@@ -75,14 +75,14 @@ func Validation(set *celenv.Set, p *policy.Policy, object map[string]any, opts O
 		return nil, err
 	}
 	made["validations"] = d.validations()
-	d.usedVariables(made)
+	d.dropUnusedVariables(made)
 	if len(d.assertions) > 0 {
 		d.result.Policy = derived
 	}
 	return d.result, nil
 }
 
-// Binding makes of a binding of the mutating policy, as it is written, one of the derived policy.
+// Binding converts the manifest of a binding of the mutating policy to one of the derived policy.
 func Binding(object map[string]any, actions []string) map[string]any {
 	metadata := tree.Object(object).Metadata()
 	from, _ := object["spec"].(map[string]any)
@@ -110,7 +110,7 @@ type deriver struct {
 	mutations  []mutation
 	matching   []part
 	variables  map[string]effects.Result
-	reads      map[string][]effects.Path // of variables, with those that they use
+	reads      map[string][]effects.Path // of variables, including variables that they use
 	writes     []effects.Path
 	assertions []assertion
 	added      []assertion // the lists to which mutations add items
@@ -126,16 +126,16 @@ type part struct {
 
 type mutation struct{ part }
 
-// An assertion is a validation of what one mutation sets.
+// An assertion is a validation of the fields that one mutation sets.
 type assertion struct {
 	policy.Expr        // of the mutation
 	index       int    // of the mutation
 	text        string // of the validation
 	paths       []effects.Path
-	all         []effects.Path // lists of which it is about all items
+	all         []effects.Path // the lists whose items all satisfy it
 }
 
-// parse reads the expressions of the policy.
+// parse parses the expressions of the policy.
 func (d *deriver) parse(set *celenv.Set) error {
 	scope := set.Scope(celenv.Run, false)
 	defer scope.Close()
@@ -185,12 +185,12 @@ func (d *deriver) parse(set *celenv.Set) error {
 	return nil
 }
 
-// copies reports a write of what is there already, such as the name of an item.
+// copies reports a write of the existing value, such as the name of an item.
 func (m *mutation) copies(w effects.Write) bool {
 	return w.Value != nil && m.copiesField(w.Value, w.Path)
 }
 
-// copiesField reports an expression that selects the field at a path, or an empty list where there is none.
+// copiesField reports an expression that selects the field at a path, or an empty list if the field is absent.
 func (p *part) copiesField(e ast.Expr, path effects.Path) bool {
 	if e.Kind() == ast.CallKind {
 		switch c := e.AsCall(); effects.Function(c) {
@@ -209,8 +209,8 @@ func (p *part) copiesField(e ast.Expr, path effects.Path) bool {
 		func(read effects.Path) bool { return read.Generalize() == path.Generalize() })
 }
 
-// readsOf returns the fields that a part of an expression reads, with those of the variables that it uses. What is
-// selected only to select from it is none of them, nor is a list of whose items something is read.
+// readsOf returns the fields that a part of an expression reads, including those of the variables that it uses. It
+// leaves out fields from which only members are selected, and lists of which only items are read.
 func (d *deriver) readsOf(r *effects.Reads, e ast.Expr) []effects.Path {
 	within, passed := map[int64]bool{}, map[int64]bool{}
 	var all []effects.Path
@@ -253,8 +253,8 @@ func (d *deriver) readsOf(r *effects.Reads, e ast.Expr) []effects.Path {
 	return all
 }
 
-// changedRead returns a field that some paths read and that has another value when the validation runs, and says who
-// changes it.
+// changedRead returns a field that one of the paths reads and whose value differs when the validation runs, and the
+// cause of the change.
 func (d *deriver) changedRead(reads []effects.Path) (effects.Path, string) {
 	for _, r := range reads {
 		if r.Root != "object" || r.Steps == "" {
@@ -275,7 +275,7 @@ func (d *deriver) changedRead(reads []effects.Path) (effects.Path, string) {
 	return effects.Path{}, ""
 }
 
-// unsteadyReason explains why an expression has another value when the validation runs; empty: it has the same.
+// unsteadyReason explains why the value of an expression differs when the validation runs; empty if it does not.
 func (d *deriver) unsteadyReason(m *part, e ast.Expr) string {
 	if path, who := d.changedRead(d.readsOf(m.reads, e)); who != "" {
 		return "it is computed from " + path.String() + ", " + who
@@ -291,9 +291,9 @@ func (d *deriver) refuse(x policy.Expr, format string, args ...any) {
 	}
 }
 
-// overwritten takes assertions out about what a later mutation writes again, and about all items of a list that has new
-// ones.
-func (d *deriver) overwritten() {
+// dropOverwritten removes assertions about fields that a later mutation writes again, and about all items of a list to
+// which a later mutation adds items.
+func (d *deriver) dropOverwritten() {
 	d.assertions = slices.DeleteFunc(d.assertions, func(a assertion) bool {
 		for _, list := range a.all {
 			if slices.ContainsFunc(d.added,
@@ -315,7 +315,7 @@ func (d *deriver) overwritten() {
 					continue
 				}
 				for _, p := range a.paths {
-					again := w.Path.Contains(p) || w.Path == p // at or above what is asserted
+					again := w.Path.Contains(p) || w.Path == p // at or above the asserted field
 					if w.Op == "apply" && p.Contains(w.Path) && p != w.Path {
 						again = false // a merge below it adds to it
 					}
@@ -330,12 +330,12 @@ func (d *deriver) overwritten() {
 	})
 }
 
-// writePath writes a path of the object without its root.
+// writePath formats a path of the object without its root.
 func writePath(p effects.Path) string {
 	return strings.TrimPrefix(effects.Path{Steps: p.Steps}.String(), ".")
 }
 
-// conditions are the match conditions that are kept.
+// conditions returns the match conditions of the derived policy.
 func (d *deriver) conditions(spec map[string]any) []any {
 	all, _ := spec["matchConditions"].([]any)
 	var kept []any
@@ -380,7 +380,7 @@ func (d *deriver) validations() []any {
 	return all
 }
 
-// singleQuote writes the strings of an expression with quotes that YAML does not need to escape.
+// singleQuote replaces the quotes of strings in an expression by quotes that YAML does not escape.
 func singleQuote(text string) string {
 	if strings.ContainsAny(text, `\'`) {
 		return text
@@ -388,7 +388,7 @@ func singleQuote(text string) string {
 	return strings.ReplaceAll(text, `"`, `'`)
 }
 
-// dropCompiled takes out what a validating policy cannot say.
+// dropCompiled removes assertions that do not compile in a validating policy.
 func (d *deriver) dropCompiled(set *celenv.Set, derived map[string]any) error {
 	if len(d.assertions) == 0 {
 		return nil
@@ -414,8 +414,8 @@ func (d *deriver) dropCompiled(set *celenv.Set, derived map[string]any) error {
 	return nil
 }
 
-// usedVariables leaves variables out that nothing uses.
-func (d *deriver) usedVariables(spec map[string]any) {
+// dropUnusedVariables removes unused variables.
+func (d *deriver) dropUnusedVariables(spec map[string]any) {
 	all, _ := spec["variables"].([]any)
 	used := ""
 	for _, a := range d.assertions {

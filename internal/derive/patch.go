@@ -10,7 +10,7 @@ import (
 	"github.com/celgate/celgate/internal/effects"
 )
 
-// operations derives the operations of a JSON patch, each with a validation of its own where it stands alone.
+// operations derives assertions from the operations of a JSON patch, a separate validation for each independent one.
 func (w *derivation) operations(e ast.Expr) {
 	switch {
 	case e.Kind() == ast.ListKind:
@@ -25,7 +25,7 @@ func (w *derivation) operations(e ast.Expr) {
 	}
 }
 
-// patch returns what must hold after operations.
+// patch returns the condition that holds after operations.
 func (w *derivation) patch(e ast.Expr) []string {
 	switch e.Kind() {
 	case ast.ListKind:
@@ -41,7 +41,7 @@ func (w *derivation) patch(e ast.Expr) []string {
 			return append(w.patch(c.Args()[0]), w.patch(c.Args()[1])...)
 		case operators.Conditional:
 			if len(effects.PatchOperations(e)) > 0 && isTrivial(c.Args()[1]) && isTrivial(c.Args()[2]) {
-				return nil // parents that something else is added to
+				return nil // parents to which another operation adds a value
 			}
 			return w.branches(c.Args()[0], w.patch, c.Args()[1], c.Args()[2], root)
 		}
@@ -62,7 +62,7 @@ func (w *derivation) patch(e ast.Expr) []string {
 	return w.refuseWrite(root, "its operations are computed")
 }
 
-// isTrivial reports operations that add empty lists and maps only.
+// isTrivial reports operations that only add empty lists and maps.
 func isTrivial(e ast.Expr) bool {
 	if e.Kind() != ast.ListKind {
 		return false
@@ -110,7 +110,7 @@ func (w *derivation) operation(e ast.Expr) []string {
 		return nil
 	case !indexed:
 		return w.value(op.Value, at)
-	case composite(op.Value):
+	case isComposite(op.Value):
 		return w.exists(op.Value, at)
 	}
 	w.adds(at)

@@ -17,7 +17,7 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// A place is where a mutation writes, as a validation reads it.
+// A place is the position of a write, as a validation reads it.
 type place struct {
 	text string       // of an optional value
 	path effects.Path // for messages
@@ -25,7 +25,7 @@ type place struct {
 
 var root = place{"object", effects.Path{Root: "object"}}
 
-// member is the place of a member.
+// member returns the place of a member.
 func (at place) member(name string) place {
 	step := ".?" + name
 	if !effects.Identifier(name) || reserved[name] {
@@ -34,25 +34,25 @@ func (at place) member(name string) place {
 	return place{at.text + step, at.path.Step(name)}
 }
 
-// item is a place in the items of a list, which a variable of a macro stands for.
+// item returns the place of the items of a list, which a variable of a macro stands for.
 func (at place) item(variable string) place { return place{variable, at.path.Step(effects.Item)} }
 
-// list is the list at a place; it is empty if there is none.
+// list returns the expression of the list at a place, which is empty if the list is absent.
 func (at place) list() string { return at.text + ".orValue([])" }
 
-// reserved are the words that cannot be names after a point.
+// reserved holds the words that are not valid names after a dot.
 var reserved = map[string]bool{"in": true, "true": true, "false": true, "null": true}
 
-// A derivation is that of one mutation.
+// A derivation derives the assertions of one mutation.
 type derivation struct {
 	*deriver
 	*mutation
 	depth int // of macros
 	paths []effects.Path
-	all   []effects.Path // lists of which all items are meant
+	all   []effects.Path // lists of which all items are asserted
 }
 
-// mutation derives what one mutation sets.
+// mutation derives the fields that one mutation sets.
 func (d *deriver) mutation(m *mutation) {
 	w := &derivation{deriver: d, mutation: m}
 	if m.Use == policy.UseJSONPatch {
@@ -69,19 +69,19 @@ func (w *derivation) keep(all []string) {
 	w.paths, w.all = nil, nil
 }
 
-// derivePatch derives the parts of an ApplyConfiguration, each with a validation of its own.
-func (w *derivation) derivePatch(e ast.Expr) { w.each(e, root) }
+// derivePatch derives the parts of an ApplyConfiguration, each as a separate validation.
+func (w *derivation) derivePatch(e ast.Expr) { w.assertLeaves(e, root) }
 
-// each makes a validation of each leaf below structs.
-func (w *derivation) each(e ast.Expr, at place) {
+// assertLeaves adds a validation for each leaf below structs.
+func (w *derivation) assertLeaves(e ast.Expr, at place) {
 	if e.Kind() == ast.StructKind && len(e.AsStruct().Fields()) > 0 {
 		for _, f := range e.AsStruct().Fields() {
 			member := f.AsStructField()
 			if !member.IsOptional() {
-				w.each(member.Value(), at.member(member.Name()))
+				w.assertLeaves(member.Value(), at.member(member.Name()))
 				continue
 			}
-			w.keep(w.optional(member.Value(), at.member(member.Name())))
+			w.keep(w.optionalField(member.Value(), at.member(member.Name())))
 		}
 		return
 	}
@@ -91,7 +91,7 @@ func (w *derivation) each(e ast.Expr, at place) {
 	w.keep(w.value(e, at))
 }
 
-// value returns what must hold if a value was merged into a place.
+// value returns the condition that holds after a value was merged at a place.
 func (w *derivation) value(e ast.Expr, at place) []string {
 	switch e.Kind() {
 	case ast.StructKind:
@@ -120,11 +120,11 @@ func (w *derivation) value(e ast.Expr, at place) []string {
 		c := e.AsCall()
 		switch effects.Function(c) {
 		case operators.Conditional:
-			if a, b := c.Args()[1], c.Args()[2]; composite(a) || composite(b) {
+			if a, b := c.Args()[1], c.Args()[2]; isComposite(a) || isComposite(b) {
 				return w.branches(c.Args()[0], func(e ast.Expr) []string { return w.value(e, at) }, a, b, at)
 			}
 		case operators.Add:
-			if composite(c.Args()[0]) || composite(c.Args()[1]) {
+			if isComposite(c.Args()[0]) || isComposite(c.Args()[1]) {
 				return append(w.value(c.Args()[0], at), w.value(c.Args()[1], at)...)
 			}
 		case "optional.of":
@@ -134,8 +134,8 @@ func (w *derivation) value(e ast.Expr, at place) []string {
 	return w.leaf(e, at)
 }
 
-// composite reports an expression that is not a single value: its parts are looked at.
-func composite(e ast.Expr) bool {
+// isComposite reports an expression that is not a single value: its parts have their own assertions.
+func isComposite(e ast.Expr) bool {
 	switch e.Kind() {
 	case ast.StructKind, ast.MapKind, ast.ListKind, ast.ComprehensionKind:
 		return true
@@ -143,9 +143,9 @@ func composite(e ast.Expr) bool {
 		c := e.AsCall()
 		switch effects.Function(c) {
 		case operators.Add:
-			return composite(c.Args()[0]) || composite(c.Args()[1])
+			return isComposite(c.Args()[0]) || isComposite(c.Args()[1])
 		case operators.Conditional:
-			return composite(c.Args()[1]) || composite(c.Args()[2])
+			return isComposite(c.Args()[1]) || isComposite(c.Args()[2])
 		}
 	}
 	return false
@@ -158,7 +158,7 @@ func literal(e ast.Expr) any {
 	return e.AsLiteral().Value()
 }
 
-// assertPresent asserts that a value without members is there.
+// assertPresent asserts that a value without members exists.
 func (w *derivation) assertPresent(all []string, members int, at place) []string {
 	if members > 0 || at.path.Steps == "" {
 		return all
@@ -169,13 +169,13 @@ func (w *derivation) assertPresent(all []string, members int, at place) []string
 
 func (w *derivation) member(name string, value ast.Expr, optional bool, at place) []string {
 	if optional {
-		return w.optional(value, at.member(name))
+		return w.optionalField(value, at.member(name))
 	}
 	return w.value(value, at.member(name))
 }
 
-// optional derives ?field: value.
-func (w *derivation) optional(e ast.Expr, at place) []string {
+// optionalField derives ?field: value.
+func (w *derivation) optionalField(e ast.Expr, at place) []string {
 	if e.Kind() == ast.CallKind {
 		switch c := e.AsCall(); effects.Function(c) {
 		case "optional.none":
@@ -192,12 +192,12 @@ func (w *derivation) optional(e ast.Expr, at place) []string {
 		return nil
 	}
 	w.paths = append(w.paths, at.path)
-	return []string{fmt.Sprintf("(%s).optMap(set, %s).orValue(true)", text, w.equal("set", at, nil))}
+	return []string{fmt.Sprintf("(%s).optMap(set, %s).orValue(true)", text, w.equation("set", at, nil))}
 }
 
-// computedKey derives a member whose name is computed.
+// computedKey derives a member with a computed name.
 func (w *derivation) computedKey(pair ast.MapEntry, at place) []string {
-	if composite(pair.Value()) || pair.IsOptional() {
+	if isComposite(pair.Value()) || pair.IsOptional() {
 		return w.refuseWrite(at, "the name of a member is computed")
 	}
 	key, ok := w.steadyText(pair.Key(), at)
@@ -212,12 +212,12 @@ func (w *derivation) computedKey(pair ast.MapEntry, at place) []string {
 	return []string{fmt.Sprintf("%s[?%s] == optional.of(%s)", at.text, key, value)}
 }
 
-// items derives the items of a list literal: each is in the list.
+// items derives the items of a list literal: the list contains each of them.
 func (w *derivation) items(e ast.Expr, at place) []string {
 	var all []string
 	w.adds(at)
 	for _, item := range e.AsList().Elements() {
-		if !composite(item) {
+		if !isComposite(item) {
 			if text, ok := w.steadyText(item, at); ok {
 				w.paths = append(w.paths, at.path)
 				all = append(all, fmt.Sprintf("%s in %s", operand(text), at.list()))
@@ -229,12 +229,12 @@ func (w *derivation) items(e ast.Expr, at place) []string {
 	return all
 }
 
-// adds remembers that items are added to a list.
+// adds records that items are added to a list.
 func (w *derivation) adds(at place) {
 	w.added = append(w.added, assertion{Expr: w.Expr, index: w.Index, paths: []effects.Path{at.path.Generalize()}})
 }
 
-// exists derives that a list has an item with some members.
+// exists derives that a list has an item with the given members.
 func (w *derivation) exists(item ast.Expr, at place) []string {
 	w.adds(at)
 	variable := w.variable()
@@ -242,12 +242,12 @@ func (w *derivation) exists(item ast.Expr, at place) []string {
 	members := w.value(item, at.item(variable))
 	w.depth--
 	if len(members) == 0 || len(w.result.Refused) > before {
-		return nil // an item that is known in part could be another one
+		return nil // an item with a partly known condition could be another one
 	}
 	return []string{fmt.Sprintf("%s.exists(%s, %s)", at.list(), variable, joinAnd(members))}
 }
 
-// variable names the variable of a macro.
+// variable returns the name of the variable of a macro.
 func (w *derivation) variable() string {
 	w.depth++
 	return "item" + strings.Repeat("s", w.depth-1)
@@ -260,7 +260,7 @@ func joinAnd(all []string) string {
 	return strings.Join(all, " && ")
 }
 
-// loop derives what map makes of each item.
+// loop derives the result of map for each item.
 func (w *derivation) loop(e ast.Expr, at place) []string {
 	c := e.AsComprehension()
 	condition, item := "", ast.Expr(nil)
@@ -277,7 +277,7 @@ func (w *derivation) loop(e ast.Expr, at place) []string {
 			item = list.AsList().Elements()[0]
 		}
 	}
-	if item == nil || c.HasIterVar2() || !composite(item) {
+	if item == nil || c.HasIterVar2() || !isComposite(item) {
 		return w.leaf(e, at)
 	}
 	own := false
@@ -313,7 +313,7 @@ func (w *derivation) loop(e ast.Expr, at place) []string {
 	return []string{fmt.Sprintf("%s.all(%s, %s)", operand(text), c.IterVar(), body)}
 }
 
-// branches derives a value that depends on a condition.
+// branches derives a conditional value.
 func (w *derivation) branches(condition ast.Expr, derive func(ast.Expr) []string, yes, no ast.Expr,
 	at place) []string {
 	before := len(w.result.Refused)
@@ -337,7 +337,7 @@ func (w *derivation) branches(condition ast.Expr, derive func(ast.Expr) []string
 	return []string{fmt.Sprintf("(%s) ? (%s) : (%s)", text, joinAnd(a), joinAnd(b))}
 }
 
-// leaf derives a value that is compared as it is.
+// leaf derives a value that is compared directly.
 func (w *derivation) leaf(e ast.Expr, at place) []string {
 	if w.copiesField(e, at.path) {
 		return nil
@@ -352,7 +352,7 @@ func (w *derivation) leaf(e ast.Expr, at place) []string {
 	if !ok {
 		return nil
 	}
-	if composite(e) || w.typeAt(at) != nil && w.typeAt(at).Kind == shape.Struct {
+	if isComposite(e) || w.typeAt(at) != nil && w.typeAt(at).Kind == shape.Struct {
 		return w.refuseWrite(at, "it is computed as a whole")
 	}
 	if steps := at.path.Split(); len(steps) == 1 && (steps[0] == "apiVersion" || steps[0] == "kind") ||
@@ -360,10 +360,10 @@ func (w *derivation) leaf(e ast.Expr, at place) []string {
 		return w.refuseWrite(at, "the API server sets it")
 	}
 	w.paths = append(w.paths, at.path)
-	return []string{w.equal(w.json(text, e), at, e)}
+	return []string{w.equation(w.json(text, e), at, e)}
 }
 
-// json writes a value as a JSON patch holds it.
+// json writes a value in the form of a JSON patch.
 func (w *derivation) json(text string, e ast.Expr) string {
 	if w.types == nil || w.Use != policy.UseJSONPatch {
 		return text
@@ -377,8 +377,8 @@ func (w *derivation) json(text string, e ast.Expr) string {
 	return text
 }
 
-// equal compares a place with the text of a value.
-func (w *derivation) equal(text string, at place, e ast.Expr) string {
+// equation compares a place with the text of a value.
+func (w *derivation) equation(text string, at place, e ast.Expr) string {
 	t := w.typeAt(at)
 	kind := shape.Any
 	if t != nil {
@@ -416,7 +416,7 @@ func (w *derivation) equal(text string, at place, e ast.Expr) string {
 	return fmt.Sprintf("%s.orValue(%s) == %s", at.text, zero, operand(text))
 }
 
-// typeAt is the type at a place in the first of the kinds that has it; nil if none is known to.
+// typeAt returns the type at a place in the first kind that has it; nil if it is not known.
 func (w *derivation) typeAt(at place) *shape.Type {
 	for _, t := range w.opts.Types {
 		if found := typed.Locate(t, at.path.Generalize().Split()); found.Type != nil {
@@ -456,7 +456,7 @@ func (w *derivation) text(e ast.Expr, at place) (string, bool) {
 	return text, true
 }
 
-// operand puts what has operators into brackets.
+// operand puts an expression with operators into parentheses.
 func operand(text string) string {
 	if strings.ContainsAny(text, " ") && !strings.HasPrefix(text, `"`) {
 		return "(" + text + ")"

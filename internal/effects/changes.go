@@ -11,19 +11,20 @@ import (
 	"github.com/celgate/celgate/internal/tree"
 )
 
-// A Touch is what a mutation may change: the value at a path, and which items or keys the lists and maps above it have.
+// A Touch is a possible change of a mutation: the value at a path, and which items or keys the lists and maps above it
+// have.
 type Touch struct {
 	Path  Path
 	Grows []Path
 }
 
-// Touches are all that a mutation may change. Unknown says that its text does not tell: it may be anything.
+// Touches are all possible changes of a mutation. Unknown means that the text does not determine them.
 type Touches struct {
 	List    []Touch
 	Unknown bool
 }
 
-// A Form is how the result of a mutation is applied.
+// A Form determines how the result of a mutation is applied.
 type Form int
 
 // The forms.
@@ -39,14 +40,14 @@ type Variables struct {
 	Results map[string]Result
 }
 
-// TouchesOf returns what a mutation with the expression e may change in an object at base.
+// TouchesOf returns the possible changes of a mutation with the expression e in an object at base.
 func TouchesOf(e ast.Expr, form Form, base Path, v Variables) Touches {
 	t := toucher{form: form, base: base, variables: v}
 	t.result(e, 0)
 	return t.found
 }
 
-// toucher follows the values that the expression of a mutation may come to.
+// toucher follows the possible results of the expression of a mutation.
 type toucher struct {
 	form      Form
 	base      Path
@@ -54,7 +55,7 @@ type toucher struct {
 	found     Touches
 }
 
-// maxVariables bounds how far variables of variables are followed.
+// maxVariables is the maximum depth of variables that use variables.
 const maxVariables = 16
 
 func (t *toucher) result(e ast.Expr, depth int) {
@@ -125,11 +126,11 @@ func (t *toucher) structure(e ast.Expr) {
 	}
 	t.found.List = append(t.found.List, touch)
 	if w.Op == "move" {
-		t.found.Unknown = true // what it takes away is in from
+		t.found.Unknown = true // from contains the removed value
 	}
 }
 
-// unconditionalStep returns what a loop adds where its condition holds.
+// unconditionalStep returns the value that a loop adds if its condition is true.
 func unconditionalStep(step ast.Expr) ast.Expr {
 	if step.Kind() == ast.CallKind && step.AsCall().FunctionName() == operators.Conditional {
 		return step.AsCall().Args()[1]
@@ -137,7 +138,7 @@ func unconditionalStep(step ast.Expr) ast.Expr {
 	return step
 }
 
-// call follows a call whose result is one of its arguments; false if it is another one.
+// call follows a call that returns one of its arguments; false for other calls.
 func (t *toucher) call(c ast.CallExpr, depth int) bool {
 	args := c.Args()
 	switch name := c.FunctionName(); {
@@ -181,7 +182,7 @@ func rebase(p, base Path) Path {
 	return base
 }
 
-// value follows what is merged at a path. Grows are the lists and maps above it that may get an item with it.
+// value follows a value that is merged at a path. Grows are the lists and maps above it that may get an item with it.
 func (t *toucher) value(e ast.Expr, at Path, grows []Path) {
 	switch e.Kind() {
 	case ast.StructKind:
@@ -255,7 +256,7 @@ func (t *toucher) member(e ast.Expr, at Path, grows []Path) {
 	t.leaf(at, grows)
 }
 
-// summand follows one side of a sum of lists. The items of the list itself stay what they are.
+// summand follows one side of a sum of lists. The items of the list itself do not change.
 func (t *toucher) summand(e ast.Expr, at Path, grows []Path) {
 	if slices.Contains(t.fields(e), at) {
 		return
@@ -263,13 +264,14 @@ func (t *toucher) summand(e ast.Expr, at Path, grows []Path) {
 	t.member(e, at, grows)
 }
 
-// isKeyed reports a list of structures, which is merged by keys.
+// isKeyed reports a list of structs, which is merged by keys.
 func isKeyed(list ast.Expr) bool {
 	items := list.AsList().Elements()
 	return len(items) > 0 && !slices.ContainsFunc(items, func(e ast.Expr) bool { return e.Kind() != ast.StructKind })
 }
 
-// keepsKeys reports a loop over the items of the list at a path that gives each its own name: it adds none.
+// keepsKeys reports a loop over the items of the list at a path that preserves the name of each item: it does not add
+// items.
 func (t *toucher) keepsKeys(c ast.ComprehensionExpr, item ast.Expr, at Path) bool {
 	if !slices.Contains(t.fields(c.IterRange()), at) {
 		return false
@@ -289,12 +291,12 @@ func (t *toucher) keepsKeys(c ast.ComprehensionExpr, item ast.Expr, at Path) boo
 	return false
 }
 
-// fields are those that an expression may stand for.
+// fields returns the fields that an expression may refer to.
 func (t *toucher) fields(e ast.Expr) []Path {
 	return ReadsOf(e, t.variables.Results).Paths[e.ID()]
 }
 
-// Meets reports whether what is touched may change what is demanded.
+// Meets reports whether the touch may change the demanded field.
 func (t Touch) Meets(d Demand) bool {
 	if t.Path.Root != d.Path.Root {
 		return false
@@ -322,7 +324,7 @@ func overlap(a, b []string) bool {
 	return true
 }
 
-// Differs reports whether what is demanded differs between two objects, which are the root of the path.
+// Differs reports whether the demanded field differs between two objects, which are the root of the path.
 func (d Demand) Differs(before, after any) bool { return differs(before, after, d.Path.Split(), d.Of) }
 
 func differs(before, after any, steps []string, of Extent) bool {
@@ -369,7 +371,8 @@ func changedItems(before, after any, rest []string, of Extent) bool {
 	return false
 }
 
-// sameItems reports lists of as many items with the same names in the same order, and maps with the same keys.
+// sameItems reports lists of equal length whose items have the same names in the same order, and maps with the same
+// keys.
 func sameItems(before, after any) bool {
 	switch before := before.(type) {
 	case []any:

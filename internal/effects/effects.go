@@ -1,8 +1,8 @@
-// Package effects says what an expression of a policy reads and writes: paths of fields, found in the syntax tree
-// without running it.
+// Package effects finds the fields that an expression of a policy reads and writes, as paths in the syntax tree,
+// without evaluating it.
 //
-// The answer is what can be read off the text. A path through a value that cannot be followed (the result of an unknown
-// function, an index that is computed) ends there.
+// The result depends on the text alone. A path ends at a value that cannot be followed, such as the result of an
+// unknown function or a computed index.
 package effects
 
 import (
@@ -21,7 +21,7 @@ const Item = "[]"
 // A Path names a field: a variable of the expression, such as object, and the steps from there.
 type Path struct {
 	Root  string
-	Steps string // joined by NUL, so that paths are comparable
+	Steps string // joined by NUL, so paths are comparable
 }
 
 const separator = "\x00"
@@ -37,7 +37,7 @@ func (p Path) Split() []string {
 	return strings.Split(p.Steps, separator)
 }
 
-// Step returns the path of one step more.
+// Step returns the path with one more step.
 func (p Path) Step(name string) Path {
 	if p.Steps == "" {
 		return Path{p.Root, name}
@@ -62,7 +62,7 @@ func (p Path) Contains(q Path) bool {
 	return p.Root == q.Root && (p.Steps == "" || p.Steps == q.Steps || strings.HasPrefix(q.Steps, p.Steps+separator))
 }
 
-// String returns the path as expressions write it, such as object.spec.containers[].image.
+// String returns the path in the notation of expressions, such as object.spec.containers[].image.
 func (p Path) String() string {
 	var b strings.Builder
 	b.WriteString(p.Root)
@@ -100,36 +100,36 @@ type Read struct {
 	Safe bool  // an optional selection: absence is not an error
 }
 
-// Reads are what an expression reads, in the order of its text.
+// Reads are the fields that an expression reads, in the order of its text.
 type Reads struct {
 	List []Read
-	// Variables are the names of the variables that it uses, each once.
+	// Variables are the names of the variables that it uses, without duplicates.
 	Variables []string
-	// Nulls are roots and paths that are compared to null, or whose type is asked for.
+	// Nulls are the roots and paths that are compared to null, or used in type().
 	Nulls []Path
-	// Paths are the fields that each expression may stand for, by id.
+	// Paths are the fields that each expression may refer to, by id.
 	Paths map[int64][]Path
-	// Demands are what of the fields decides the value, but for what the value itself is: see [Reads.All].
+	// Demands are the fields that determine the value, except for fields that are the value itself: see [Reads.All].
 	Demands []Demand
 }
 
-// A Demand is a field that decides what an expression comes to, and what of it does.
+// A Demand is a field that influences the value of an expression, and the relevant part of it.
 type Demand struct {
 	Path Path
 	Of   Extent
 }
 
-// An Extent is what of a field is looked at.
+// An Extent is the relevant part of a field.
 type Extent int
 
 // The extents.
 const (
-	Whole    Extent = iota // the value with all that is in it
-	Items                  // which items or keys there are
-	Presence               // whether there is a value
+	Whole    Extent = iota // the value with all its parts
+	Items                  // its items or keys
+	Presence               // whether the value exists
 )
 
-// All returns the demands of e, whose reads r are, with those of its value.
+// All returns the demands of e with reads r, including those of its value.
 func (r *Reads) All(e ast.Expr) []Demand {
 	w := &walker{reads: r}
 	before := len(r.Demands)
@@ -144,33 +144,34 @@ func (r *Reads) Uses(p Path) bool {
 	return slices.ContainsFunc(r.List, func(x Read) bool { return p.Contains(x.Path) })
 }
 
-// Guards reports whether the expression asks whether path exists: it is tested, selected optionally or compared to
+// Guards reports whether the expression checks that path exists: it tests it, selects it optionally or compares it to
 // null.
 func (r *Reads) Guards(p Path) bool {
 	return slices.Contains(r.Nulls, p) ||
 		slices.ContainsFunc(r.List, func(x Read) bool { return (x.Test || x.Safe) && x.Path == p })
 }
 
-// A Result is what the value of an expression may be: one of the fields, or a value made of their items.
+// A Result is the possible value of an expression: one of the fields, or a value constructed from their items.
 type Result struct {
 	Paths    []Path
 	Optional bool // an optional value: selecting from it is safe
 }
 
-// ReadsOf returns what the expression reads. Variables are the results of the policy's variables, by name: what they
-// may stand for is followed.
+// ReadsOf returns the fields that the expression reads. Variables are the results of the policy's variables, by name;
+// fields behind variables are followed.
 func ReadsOf(e ast.Expr, variables map[string]Result) *Reads {
 	w := &walker{reads: &Reads{Paths: map[int64][]Path{}}, variables: variables}
 	w.walk(e, scope{})
 	return w.reads
 }
 
-// Result returns what the value of the expression may be.
+// Result returns the possible values of the expression.
 func (r *Reads) Result(e ast.Expr) Result { return Result{r.Paths[e.ID()], isOptional(e, nil)} }
 
 type scope map[string][]Path
 
-func (s scope) with(name string, paths []Path) scope {
+// bind returns the scope with one more name.
+func (s scope) bind(name string, paths []Path) scope {
 	inner := make(scope, len(s)+1)
 	for k, v := range s {
 		inner[k] = v
@@ -183,10 +184,10 @@ type walker struct {
 	reads     *Reads
 	variables map[string]Result
 	depth     int
-	kept      int64 // the item that a filter keeps, which is passed on and not looked at
+	kept      int64 // the item that a filter keeps, which is passed on unread
 }
 
-// demand notes what of the fields that e stands for is looked at. What has(…) asks for is noted where it asks.
+// demand records the relevant part of the fields that e may refer to. has(…) records its own demand.
 func (w *walker) demand(e ast.Expr, paths []Path, of Extent) {
 	if e.Kind() == ast.SelectKind && e.AsSelect().IsTestOnly() {
 		return
@@ -198,14 +199,14 @@ func (w *walker) demand(e ast.Expr, paths []Path, of Extent) {
 	}
 }
 
-// walkWhole walks an expression whose value is looked at.
+// walkWhole walks an expression whose whole value is relevant.
 func (w *walker) walkWhole(e ast.Expr, s scope) []Path {
 	paths := w.walk(e, s)
 	w.demand(e, paths, Whole)
 	return paths
 }
 
-// maxDepth bounds the walk; CEL's parser does not nest deeper than 250.
+// maxDepth bounds the walk; CEL's parser accepts at most 250 levels.
 const maxDepth = 2000
 
 func (w *walker) walk(e ast.Expr, s scope) []Path {
@@ -235,7 +236,7 @@ func (w *walker) visit(e ast.Expr, s scope) []Path {
 		return w.selection(e, s)
 	case ast.CallKind:
 		return w.call(e, s)
-	case ast.ListKind: // the items of a literal are not items of what they stand for
+	case ast.ListKind: // the items of a literal are not items of the fields that they refer to
 		for _, item := range e.AsList().Elements() {
 			if paths := w.walk(item, s); item.ID() != w.kept {
 				w.demand(item, paths, Whole)
@@ -329,7 +330,7 @@ func (w *walker) call(e ast.Expr, s scope) []Path {
 	return w.function(c, name, s)
 }
 
-// walkIn walks the operator in, which looks for a value in a list or map.
+// walkIn walks the operator in, which searches a list or map.
 func (w *walker) walkIn(e ast.Expr, args []ast.Expr, s scope) {
 	w.walkWhole(args[0], s)
 	from := w.walk(args[1], s)
@@ -365,7 +366,7 @@ func (w *walker) equality(e ast.Expr, args []ast.Expr, s scope) {
 	}
 }
 
-// passOn walks dyn, which gives back what it is given, and type, which looks only at what that is.
+// passOn walks dyn, which returns its argument, and type, which depends only on the type of its argument.
 func (w *walker) passOn(name string, args []ast.Expr, s scope) []Path {
 	var paths []Path
 	for _, a := range args {
@@ -379,7 +380,7 @@ func (w *walker) passOn(name string, args []ast.Expr, s scope) []Path {
 	return nil
 }
 
-// function walks a call of a function, and returns what it passes on.
+// function walks a function call, and returns the fields that it passes on.
 func (w *walker) function(c ast.CallExpr, name string, s scope) []Path {
 	var target []Path
 	if c.IsMemberFunction() && name == c.FunctionName() {
@@ -415,7 +416,7 @@ func (w *walker) function(c ast.CallExpr, name string, s scope) []Path {
 	return nil
 }
 
-// argumentExtent returns what a function looks at of its arguments; false if it passes on what it is given.
+// argumentExtent returns the part of its arguments that a function reads; false if it returns an argument.
 func argumentExtent(function string) (of Extent, looks bool) {
 	switch function {
 	case "size":
@@ -429,11 +430,10 @@ func argumentExtent(function string) (of Extent, looks bool) {
 	return Whole, true
 }
 
-// keyOf is the name in a scope of what the value of a loop variable may be a key of.
+// keyOf returns the name in a scope for the values whose keys a loop variable may hold.
 func keyOf(variable string) string { return variable + separator + "key" }
 
-// askKey reads a comparison of a loop variable over the keys of a map with one key as the question whether the map has
-// it.
+// askKey treats a comparison of a loop variable over the keys of a map with one key as a test whether the map has it.
 func (w *walker) askKey(id int64, variable, key ast.Expr, s scope) {
 	if variable.Kind() != ast.IdentKind {
 		return
@@ -445,7 +445,7 @@ func (w *walker) askKey(id int64, variable, key ast.Expr, s scope) {
 	}
 }
 
-// isOptional reports an optional value: selecting a member of it that is absent is not an error.
+// isOptional reports an optional value: selecting an absent member of it is not an error.
 func isOptional(e ast.Expr, variables map[string]Result) bool {
 	switch e.Kind() {
 	case ast.SelectKind:
@@ -470,8 +470,8 @@ func isOptional(e ast.Expr, variables map[string]Result) bool {
 }
 
 func (w *walker) comprehension(c ast.ComprehensionExpr, s scope) []Path {
-	if c.IterRange().Kind() == ast.ListKind && c.IterRange().AsList().Size() == 0 { // a name for a value, as of optMap
-		return w.walk(c.Result(), s.with(c.AccuVar(), w.walk(c.AccuInit(), s)))
+	if c.IterRange().Kind() == ast.ListKind && c.IterRange().AsList().Size() == 0 { // a named value, as in optMap
+		return w.walk(c.Result(), s.bind(c.AccuVar(), w.walk(c.AccuInit(), s)))
 	}
 	from := w.walk(c.IterRange(), s)
 	w.demand(c.IterRange(), from, Items)
@@ -481,12 +481,12 @@ func (w *walker) comprehension(c ast.ComprehensionExpr, s scope) []Path {
 	}
 	inner := s
 	if c.HasIterVar2() {
-		inner = inner.with(c.IterVar(), nil).with(c.IterVar2(), items)
+		inner = inner.bind(c.IterVar(), nil).bind(c.IterVar2(), items)
 	} else {
-		inner = inner.with(c.IterVar(), items)
+		inner = inner.bind(c.IterVar(), items)
 	}
 	w.walk(c.AccuInit(), s)
-	inner = inner.with(keyOf(c.IterVar()), from).with(c.AccuVar(), nil)
+	inner = inner.bind(keyOf(c.IterVar()), from).bind(c.AccuVar(), nil)
 	w.walk(c.LoopCondition(), inner)
 	kept := w.kept
 	if item := keptItem(c); item != nil {
@@ -494,14 +494,15 @@ func (w *walker) comprehension(c ast.ComprehensionExpr, s scope) []Path {
 	}
 	w.walkWhole(c.LoopStep(), inner)
 	w.kept = kept
-	w.walk(c.Result(), s.with(c.AccuVar(), nil))
+	w.walk(c.Result(), s.bind(c.AccuVar(), nil))
 	if keptItem(c) != nil {
 		return from
 	}
 	return nil
 }
 
-// keptItem returns what a filter keeps: the items of its result are items of its range; nil for other loops.
+// keptItem returns the item that a filter keeps, because the items of its result are items of its range; nil for other
+// loops.
 func keptItem(c ast.ComprehensionExpr) ast.Expr {
 	step := c.LoopStep()
 	if c.AccuInit().Kind() != ast.ListKind || step.Kind() != ast.CallKind ||
@@ -515,7 +516,7 @@ func keptItem(c ast.ComprehensionExpr) ast.Expr {
 	return item
 }
 
-// addedItem returns the only item of the list that a sum ends with; nil if e is none.
+// addedItem returns the only item of the list at the end of a sum; nil if e is not such a sum.
 func addedItem(e ast.Expr) ast.Expr {
 	if e.Kind() != ast.CallKind || e.AsCall().FunctionName() != operators.Add || len(e.AsCall().Args()) != 2 {
 		return nil
@@ -527,7 +528,8 @@ func addedItem(e ast.Expr) ast.Expr {
 	return list.AsList().Elements()[0]
 }
 
-// maxPaths bounds the fields that one value may stand for, which variables of variables could double each time.
+// maxPaths is the maximum number of fields that one value may refer to: variables of variables could double it each
+// time.
 const maxPaths = 64
 
 func union(a, b []Path) []Path {
@@ -540,7 +542,7 @@ func union(a, b []Path) []Path {
 	return all
 }
 
-// Function returns the name of the function that a call is of, with the namespace that an unchecked tree holds apart.
+// Function returns the name of the called function, with the namespace that an unchecked tree stores separately.
 func Function(c ast.CallExpr) string {
 	if c.IsMemberFunction() && c.Target().Kind() == ast.IdentKind && namespaces[c.Target().AsIdent()] {
 		return c.Target().AsIdent() + "." + c.FunctionName()
@@ -550,7 +552,7 @@ func Function(c ast.CallExpr) string {
 
 var namespaces = map[string]bool{"optional": true, "jsonpatch": true, "base64": true, "math": true, "strings": true, "objects": true}
 
-// literal returns the Go value of a literal; nil for anything else.
+// literal returns the Go value of a literal; nil for other expressions.
 func literal(e ast.Expr) any {
 	if e.Kind() != ast.LiteralKind {
 		return nil

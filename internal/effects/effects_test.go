@@ -33,7 +33,7 @@ func TestReads(t *testing.T) {
 	containers := effects.NewPath("object", "spec", "containers")
 	for _, c := range []struct {
 		src      string
-		unsafe   []string // what is read without asking, the leaves
+		unsafe   []string // the leaves that the expression reads without a guard
 		guarded  []string
 		variable map[string]effects.Result
 	}{

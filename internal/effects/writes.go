@@ -7,14 +7,14 @@ import (
 	"github.com/google/cel-go/common/operators"
 )
 
-// A Write is one field that a mutation sets.
+// A Write is a field that a mutation sets.
 type Write struct {
 	Path   Path
 	ID     int64 // in the syntax tree
 	Op     string
-	Value  ast.Expr // nil if the operation has none
-	Append bool     // of a JSON patch to the end of a list
-	Exact  bool     // all of the path is known
+	Value  ast.Expr // nil if the operation does not have one
+	Append bool     // of a JSON patch: to the end of a list
+	Exact  bool     // the whole path is known
 }
 
 // AppliedLeaves returns the leaves that the Object{…} literals of an ApplyConfiguration set.
@@ -66,7 +66,7 @@ func collectApplied(e ast.Expr, at Path, all *[]Write) {
 	}
 }
 
-// itemStep is the step into a list item: its name if that is written out, as in [name=proxy], else any item.
+// itemStep returns the step into a list item: its name if it is a literal, as in [name=proxy], otherwise any item.
 func itemStep(e ast.Expr) string {
 	if e.Kind() == ast.StructKind {
 		for _, f := range e.AsStruct().Fields() {
@@ -89,7 +89,7 @@ func (p Path) Generalize() Path {
 	return NewPath(p.Root, steps...)
 }
 
-// descend follows a value that holds Object{…} literals; false if it is a leaf.
+// descend follows a value with Object{…} literals; false for a leaf.
 func descend(e ast.Expr, at Path, all *[]Write) bool {
 	before := len(*all)
 	collectApplied(e, at, all)
@@ -122,9 +122,9 @@ func PatchOperations(e ast.Expr) []Write {
 	return all
 }
 
-// pointer reads a JSON pointer as far as it is written out; what is computed is one step or the end.
+// pointer parses the literal parts of a JSON pointer; a computed part is one step or the end.
 func pointer(e ast.Expr) (p Path, appends, exact bool) {
-	var parts []any // text, or nil for what is computed
+	var parts []any // text, or nil for a computed part
 	collectPieces(e, &parts)
 	p, exact = Path{Root: "object"}, true
 	text := ""
