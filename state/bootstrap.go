@@ -13,8 +13,8 @@ import (
 //go:embed bootstrap.json
 var bootstrapJSON string
 
-// bootstrap returns the roles and bindings that kube-apiserver 1.37 creates when it starts. The objects are shared
-// and not changed.
+// bootstrap returns the roles and bindings that kube-apiserver 1.37 creates at startup. The objects are shared and must
+// not be changed.
 var bootstrap = sync.OnceValues(func() ([]map[string]any, error) {
 	var objects []map[string]any
 	for line := range strings.Lines(bootstrapJSON) {

@@ -12,7 +12,7 @@ import (
 	"github.com/celgate/celgate/state"
 )
 
-// A cluster of objects in memory answers what an engine asks about the world, and can be another one for each engine.
+// A cluster of objects in memory answers the queries of an engine. Each engine can have its own.
 func Example() {
 	types, err := builtin.Registry(celgate.Newest)
 	if err != nil {

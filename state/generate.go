@@ -1,7 +1,7 @@
 //go:build ignore
 
-// Generate writes bootstrap.json: the roles and bindings that a kube-apiserver creates when it starts, one
-// object per line. It reads the files that the tests of k8s.io/kubernetes compare with its bootstrap policy.
+// Generate writes bootstrap.json: the roles and bindings that a kube-apiserver creates at startup, one object per line.
+// It reads the files that the tests of k8s.io/kubernetes compare with its bootstrap policy.
 package main
 
 import (
@@ -51,12 +51,12 @@ func main() {
 	}
 }
 
-// write writes the objects of a List, which may hold Lists, one per line.
+// write writes the objects of a List, which may contain Lists, one per line.
 func write(lines *bytes.Buffer, object map[string]any) error {
 	items, isList := object["items"].([]any)
 	if !isList {
 		if object["rules"] == nil {
-			delete(object, "rules") // null for roles whose rules are aggregated
+			delete(object, "rules") // null for roles with aggregated rules
 		}
 		text, err := json.Marshal(object)
 		if err != nil {

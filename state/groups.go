@@ -7,9 +7,10 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// Groups returns the groups that kube-apiserver sees for a user who is named with some groups (kubectl --as and
-// --as-group): those of a service account when none are named, and system:authenticated, or system:unauthenticated for
-// system:anonymous. As pkg/endpoints/filters/impersonation v0.37.2. The argument is not changed.
+// Groups returns the groups that kube-apiserver sees for a user with some groups (kubectl --as and --as-group). Without
+// groups, a service account gets those of service accounts. The result includes system:authenticated, or
+// system:unauthenticated for system:anonymous. As pkg/endpoints/filters/impersonation v0.37.2. The argument does not
+// change.
 func Groups(username string, named []string) []string {
 	groups := slices.Clone(named)
 	if namespace, _, err := serviceaccount.SplitUsername(username); err == nil && len(groups) == 0 {

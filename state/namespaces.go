@@ -11,8 +11,8 @@ import (
 
 var namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
 
-// namespaces returns the namespaces that kube-apiserver creates by itself, as
-// pkg/controlplane/controller/systemnamespaces v1.37.2 and the default namespace of the kubernetes Service.
+// namespaces returns the namespaces that kube-apiserver creates at startup, as
+// pkg/controlplane/controller/systemnamespaces v1.37.2, and the default namespace of the kubernetes Service.
 func namespaces() []map[string]any {
 	var objects []map[string]any
 	for _, name := range []string{"default", "kube-node-lease", "kube-public", "kube-system"} {
@@ -25,13 +25,13 @@ func namespaces() []map[string]any {
 	return objects
 }
 
-// created is when Namespaces were created that do not say so.
+// created is the creation time of Namespaces without one.
 const created = "2026-01-01T00:00:00Z"
 
-// existingNamespace returns a Namespace with what each one in a cluster has, on a copy: the label
-// kubernetes.io/metadata.name (set by defaulting and again by the registry, whatever the user wrote), the finalizer
-// that the registry adds on create, and a phase. As pkg/apis/core/v1/defaults.go and
-// pkg/registry/core/namespace/strategy.go v1.37.2. A Namespace without uid, resourceVersion or creationTimestamp has
+// existingNamespace returns a copy of a Namespace with the values that each one in a cluster has: the label
+// kubernetes.io/metadata.name (set by defaulting and again by the registry, replacing any value of the user), the
+// finalizer that the registry adds on create, and a phase. As pkg/apis/core/v1/defaults.go and
+// pkg/registry/core/namespace/strategy.go v1.37.2. A Namespace without uid, resourceVersion or creationTimestamp gets
 // made-up ones that are the same in every run.
 func existingNamespace(object map[string]any, name string) map[string]any {
 	metadata := tree.Object(object).Metadata()
@@ -53,7 +53,8 @@ func existingNamespace(object map[string]any, name string) map[string]any {
 	return withMember(object, "status", "phase", "Active")
 }
 
-// withMember returns a copy of the object with a member below a top-level member, or the object itself if it is there.
+// withMember returns a copy of the object with a member below a top-level member, or the object itself if the member
+// exists.
 func withMember(object map[string]any, parent, member string, value any) map[string]any {
 	old, _ := object[parent].(map[string]any)
 	if _, ok := old[member]; ok {

@@ -17,10 +17,10 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// authorize answers as the authorizer chain of kube-apiserver with the one mode RBAC:
+// authorize answers as the authorizer chain of kube-apiserver with the single mode RBAC:
 // pkg/kubeapiserver/authorizer/reload.go (system:masters before every mode, reasons of modes without an opinion
-// prefixed by their name), and plugin/pkg/auth/authorizer/rbac/rbac.go v1.37.2. Where the server visits bindings in no
-// defined order, this visits them by name, so that the reason is always the same.
+// prefixed by their name), and plugin/pkg/auth/authorizer/rbac/rbac.go v1.37.2. If the order of bindings is undefined
+// on the server, this visits them by name, so that the reason is always the same.
 func (c *Cluster) authorize(_ context.Context, request authorizer.Attributes) (authorizer.Decision, string, error) {
 	who := request.GetUser()
 	if who == nil {
@@ -51,7 +51,7 @@ func (c *Cluster) authorize(_ context.Context, request authorizer.Attributes) (a
 	return authorizer.DecisionNoOpinion, "", nil
 }
 
-// access is what the RBAC objects of a cluster grant.
+// access holds the permissions that the RBAC objects of a cluster grant.
 type access struct {
 	roles           map[string][]rbacv1.PolicyRule // by namespace/name
 	clusterRoles    map[string][]rbacv1.PolicyRule
@@ -66,7 +66,7 @@ type binding struct {
 	subjects        []rbacv1.Subject
 }
 
-// newAccess reads the RBAC objects of the cluster, which decodable has found good.
+// newAccess reads the RBAC objects of the cluster, which checkDecodable has accepted.
 func (c *Cluster) newAccess() *access {
 	a := &access{
 		roles:        map[string][]rbacv1.PolicyRule{},
@@ -92,7 +92,7 @@ func (c *Cluster) newAccess() *access {
 func decodeAll[T any](c *Cluster, kind string) []*T {
 	objects, err := c.List(context.Background(), rbacv1.SchemeGroupVersion.WithKind(kind), "")
 	if err != nil {
-		return nil // only objects of a version that RBAC does not have, which decodable has refused
+		return nil // an object of a version that RBAC does not have; checkDecodable has refused it
 	}
 	var all []*T
 	for _, object := range objects {
@@ -108,7 +108,7 @@ func decode(object map[string]any, into any) error {
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(object, into)
 }
 
-// checkDecodable says what is wrong with an RBAC object; objects of other groups are good.
+// checkDecodable returns an error for an invalid RBAC object, and nil for objects of other groups.
 func checkDecodable(r row) error {
 	if r.kind.Group != rbacv1.GroupName {
 		return nil
@@ -132,9 +132,9 @@ func checkDecodable(r row) error {
 	return decode(r.object, into)
 }
 
-// aggregate fills the rules of cluster roles with an aggregationRule, as pkg/controller/clusterroleaggregation v1.37.2
-// does until nothing changes: the rules of the selected roles in the order of selectors and names, each once. The rules
-// that were written beside an aggregationRule are lost. A role with a selector that cannot be parsed keeps its rules.
+// aggregate sets the rules of cluster roles with an aggregationRule, as pkg/controller/clusterroleaggregation v1.37.2
+// does until nothing changes: the rules of the selected roles in the order of selectors and names, without duplicates.
+// Rules beside an aggregationRule are lost. A role with an invalid selector keeps its rules.
 func aggregate(roles []*rbacv1.ClusterRole) []*rbacv1.ClusterRole {
 	var aggregated []*rbacv1.ClusterRole
 	sources := map[*rbacv1.ClusterRole][]*rbacv1.ClusterRole{}
@@ -147,7 +147,7 @@ func aggregate(roles []*rbacv1.ClusterRole) []*rbacv1.ClusterRole {
 			aggregated = append(aggregated, role)
 		}
 	}
-	for range len(aggregated) + 1 { // a chain of roles is as long as there are roles; a circle settles or never does
+	for range len(aggregated) + 1 { // the longest chain has as many roles as exist; a cycle settles or never does
 		settled := true
 		for _, role := range aggregated {
 			rules := union(sources[role])
@@ -181,7 +181,7 @@ func selectRoles(role *rbacv1.ClusterRole, roles []*rbacv1.ClusterRole) ([]*rbac
 	return selected, nil
 }
 
-// union returns the rules of the roles, each once.
+// union returns the rules of the roles, without duplicates.
 func union(roles []*rbacv1.ClusterRole) []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule
 	seen := map[string]bool{}
@@ -196,12 +196,12 @@ func union(roles []*rbacv1.ClusterRole) []rbacv1.PolicyRule {
 	return rules
 }
 
-// ruleKey is equal for rules that are semantically equal.
+// ruleKey is equal for semantically equal rules.
 func ruleKey(r rbacv1.PolicyRule) string {
 	return fmt.Sprintf("%q %q %q %q %q", r.Verbs, r.APIGroups, r.Resources, r.ResourceNames, r.NonResourceURLs)
 }
 
-// bindingsFor returns the bindings that matter to a request in the namespace, cluster role bindings first.
+// bindingsFor returns the bindings that apply to a request in the namespace, cluster role bindings first.
 func (a *access) bindingsFor(namespace string) []*binding {
 	if namespace == "" || len(a.bindings[namespace]) == 0 {
 		return a.clusterBindings
@@ -209,7 +209,7 @@ func (a *access) bindingsFor(namespace string) []*binding {
 	return slices.Concat(a.clusterBindings, a.bindings[namespace])
 }
 
-// rulesOf returns the rules that a binding grants. The error is that of the server's lister.
+// rulesOf returns the rules that a binding grants. The error has the text of the server's lister.
 func (a *access) rulesOf(b *binding) ([]rbacv1.PolicyRule, error) {
 	var rules []rbacv1.PolicyRule
 	var found bool
@@ -230,7 +230,7 @@ func (a *access) rulesOf(b *binding) ([]rbacv1.PolicyRule, error) {
 	return rules, nil
 }
 
-// subjectFor returns the first subject that is the user, nil for none.
+// subjectFor returns the first subject that describes the user, or nil.
 func (b *binding) subjectFor(who user.Info) *rbacv1.Subject {
 	for i := range b.subjects {
 		s := &b.subjects[i]
@@ -254,7 +254,7 @@ func (b *binding) subjectFor(who user.Info) *rbacv1.Subject {
 	return nil
 }
 
-// grantTo describes the binding to the subject, in the words and the odd order (name before namespace) of
+// grantTo describes the binding to the subject, with the text and the unusual order (name before namespace) of
 // pkg/registry/rbac/validation/rule.go v1.37.2.
 func (b *binding) grantTo(s *rbacv1.Subject) string {
 	kind, name := "ClusterRoleBinding", b.name
@@ -287,13 +287,13 @@ func allows(rule *rbacv1.PolicyRule, request authorizer.Attributes) bool {
 		(len(rule.ResourceNames) == 0 || slices.Contains(rule.ResourceNames, name))
 }
 
-// listHas reports whether the list holds the value or "*".
+// listHas reports whether the list contains the value or "*".
 func listHas(list []string, value string) bool {
 	return slices.Contains(list, "*") || slices.Contains(list, value)
 }
 
-// coversResource reports whether one of the resources of a rule covers a resource and subresource. "*" covers
-// subresources too, "*/scale" those of every resource; "pods/*" covers nothing.
+// coversResource reports whether one of the resources of a rule covers a resource and subresource. "*" also covers
+// subresources, "*/scale" those of every resource; "pods/*" does not cover any.
 func coversResource(resources []string, resource, subresource string) bool {
 	if subresource == "" {
 		return listHas(resources, resource)

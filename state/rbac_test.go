@@ -134,7 +134,7 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// FuzzCluster gives any JSON to a cluster and asks it: it must answer, or say what is wrong.
+// FuzzCluster adds any JSON to a cluster and queries it: the cluster must answer or return an error.
 func FuzzCluster(f *testing.F) {
 	for _, tree := range trees(f, file(f, "access.yaml")+"\n---\n"+objects) {
 		text, err := json.Marshal(tree)

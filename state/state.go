@@ -1,12 +1,12 @@
 // Package state implements the cluster of an engine with objects in memory.
 //
-// A [Cluster] holds the objects of files: namespaces, params, custom resources, RBAC and whatever else exists.
-// It finds them by kind, namespace and name, also in another API version than the one that was given, and
-// its authorizer answers from the RBAC objects among them as kube-apiserver does.
+// A [Cluster] holds the objects of files: namespaces, params, custom resources, RBAC and any others. It finds them by
+// kind, namespace and name, also in another API version than in the file, and its authorizer evaluates the RBAC objects
+// among them as kube-apiserver does.
 //
-// It also contains the objects that exist in every cluster: the namespaces default, kube-system, kube-public and
-// kube-node-lease, and the roles and bindings that kube-apiserver creates when it starts (cluster-admin, admin, edit,
-// view, system:*). A given object replaces the built-in one of its name.
+// It also contains the objects of every cluster: the namespaces default, kube-system, kube-public and kube-node-lease,
+// and the roles and bindings that kube-apiserver creates at startup (cluster-admin, admin, edit, view, system:*). A
+// given object replaces the built-in one of its name.
 package state
 
 import (
@@ -30,18 +30,18 @@ import (
 type Cluster struct {
 	types      *schema.Registry
 	tables     map[string]*table         // by storage
-	namespaces map[string]map[string]any // those among them, by name
-	converted  sync.Map                  // conversion -> map[string]any, objects asked for in another version
+	namespaces map[string]map[string]any // the Namespaces among them, by name
+	converted  sync.Map                  // conversion -> map[string]any, objects in another version
 	listed     sync.Map                  // schema.GroupVersionKind -> []map[string]any, tables in another version
-	access     func() *access            // what the RBAC objects grant, made when first asked
+	access     func() *access            // the permissions of the RBAC objects, computed on first use
 }
 
 // A table holds the objects of one resource, in all its versions, sorted by namespace and name.
 type table struct {
 	rows    []row
-	objects []map[string]any // of the rows, in the version that each was given in
+	objects []map[string]any // of the rows, in their original versions
 	kind    schema.GroupVersionKind
-	mixed   bool // not all rows have that kind
+	mixed   bool // the rows have different kinds
 }
 
 // A row is one object with its identity.
@@ -68,7 +68,7 @@ func (r row) String() string {
 
 // An ObjectError is an error about one object of a call.
 type ObjectError struct {
-	Index int // in the call
+	Index int // in the arguments
 	Err   error
 }
 
@@ -76,16 +76,16 @@ func (e *ObjectError) Error() string { return fmt.Sprintf("object %d: %v", e.Ind
 
 func (e *ObjectError) Unwrap() error { return e.Err }
 
-// New returns a cluster with the given objects and those that exist in every cluster.
+// New returns a cluster with the given objects and those of every cluster.
 //
-// The objects are kept as they are: a caller who reads them from files passes them through prepare.ReadStored first, so
-// that they look as the server reads them. Two things are completed here, on a copy, because they need more than the
-// object's type: a namespaced object without a namespace is put in default, as kubectl does, and a Namespace has what
-// the server gives it when it is created (see existingNamespace). The namespace of an object of a cluster-scoped kind
-// is dropped, as the server does.
+// The objects are stored unchanged: a caller who reads them from files passes them through prepare.ReadStored first, so
+// that they have the form in which the server reads them. New completes two things on a copy, because they need more
+// than the type of the object: a namespaced object without a namespace gets the namespace default, as in kubectl, and a
+// Namespace gets the values that the server sets on create (see existingNamespace). The namespace of an object of a
+// cluster-scoped kind is dropped, as on the server.
 //
-// The error is an ObjectError for each invalid object, joined: an object without apiVersion, kind or name, an RBAC
-// object that cannot be decoded, or a duplicate, perhaps in another version.
+// The error joins an ObjectError for each invalid object: an object without apiVersion, kind or name, an RBAC object
+// that cannot be decoded, or a duplicate, even in another version.
 func New(types *schema.Registry, objects ...map[string]any) (*Cluster, error) {
 	roles, err := bootstrap()
 	if err != nil {
@@ -96,15 +96,15 @@ func New(types *schema.Registry, objects ...map[string]any) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return empty.with(existing).With(objects...)
+	return empty.withRows(existing).With(objects...)
 }
 
-// NewEmpty returns a cluster without objects, not even those that exist in every cluster. It is for objects of a
-// cluster that another source completes.
-func NewEmpty(types *schema.Registry) *Cluster { return (&Cluster{types: types}).with(nil) }
+// NewEmpty returns a cluster without any objects, not even those of every cluster. It is for objects of a cluster that
+// another source completes.
+func NewEmpty(types *schema.Registry) *Cluster { return (&Cluster{types: types}).withRows(nil) }
 
-// With returns a cluster that holds the objects too, each instead of one that is the same. The receiver is not changed
-// and shares what the new cluster keeps. Objects and errors are as in [New].
+// With returns a cluster that also contains the objects; they replace objects with the same identity. The receiver does
+// not change and shares the other objects. Objects and errors are as in [New].
 func (c *Cluster) With(objects ...map[string]any) (*Cluster, error) {
 	rows, err := c.rowsOf(objects)
 	if err != nil {
@@ -118,11 +118,11 @@ func (c *Cluster) With(objects ...map[string]any) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.with(rows), nil
+	return c.withRows(rows), nil
 }
 
-// with returns a cluster that holds the rows too. No two of them are the same object.
-func (c *Cluster) with(rows []row) *Cluster {
+// withRows returns a cluster that also contains the rows, which must not contain duplicates.
+func (c *Cluster) withRows(rows []row) *Cluster {
 	added := map[string][]row{}
 	next := &Cluster{types: c.types, tables: maps.Clone(c.tables), namespaces: c.namespaces, access: c.access}
 	for _, r := range rows {
@@ -136,7 +136,7 @@ func (c *Cluster) with(rows []row) *Cluster {
 		next.tables = make(map[string]*table, len(added))
 	}
 	for storage, rows := range added {
-		next.tables[storage] = next.tables[storage].with(rows)
+		next.tables[storage] = next.tables[storage].withRows(rows)
 	}
 	if storage := next.storage(namespaceKind); len(added[storage]) > 0 {
 		next.namespaces = next.tables[storage].indexByName()
@@ -156,7 +156,7 @@ func (c *Cluster) Add(object map[string]any) (*Cluster, error) {
 	return next, err
 }
 
-// rowsOf returns the rows of objects, in their order. The error joins what is wrong with them.
+// rowsOf returns the rows of objects, in their order. The error joins the errors of the objects.
 func (c *Cluster) rowsOf(objects []map[string]any) ([]row, error) {
 	type identity struct{ storage, namespace, name string }
 	seen := make(map[identity]int, len(objects))
@@ -180,7 +180,7 @@ func (c *Cluster) rowsOf(objects []map[string]any) ([]row, error) {
 	return rows, errors.Join(problems...)
 }
 
-// indexByName returns the objects of a table of a cluster-scoped kind that has one version.
+// indexByName returns the objects of a table of a cluster-scoped kind with a single version.
 func (t *table) indexByName() map[string]map[string]any {
 	objects := make(map[string]map[string]any, len(t.rows))
 	for _, r := range t.rows {
@@ -189,8 +189,8 @@ func (t *table) indexByName() map[string]map[string]any {
 	return objects
 }
 
-// with returns a table with the rows, which are not sorted and hold no two of the same name. A nil table is empty.
-func (t *table) with(rows []row) *table {
+// withRows returns a table that also contains the rows, which are unsorted and have distinct names. A nil table is empty.
+func (t *table) withRows(rows []row) *table {
 	sort.Slice(rows, func(i, j int) bool { return rows[i].compare(rows[j].namespace, rows[j].name) < 0 })
 	merged := rows
 	if t != nil {
@@ -217,10 +217,10 @@ func (t *table) with(rows []row) *table {
 	return next
 }
 
-// Get returns one object, in the version of kind. A nil object without an error means that it does not exist.
-// Namespace is empty for cluster-scoped kinds. An error says that the object cannot be converted to kind.
+// Get returns one object, in the version of kind. A nil object without an error means that it does not exist. Namespace
+// is empty for cluster-scoped kinds. The error means that the object cannot be converted to kind.
 func (c *Cluster) Get(_ context.Context, kind schema.GroupVersionKind, namespace, name string) (map[string]any, error) {
-	if kind == namespaceKind { // every request asks for one
+	if kind == namespaceKind { // every request reads one
 		return c.namespaces[name], nil
 	}
 	t := c.tables[c.storage(kind)]
@@ -236,7 +236,7 @@ func (c *Cluster) Get(_ context.Context, kind schema.GroupVersionKind, namespace
 }
 
 // List returns the objects of one kind, in the version of kind, of one namespace or of all (""), sorted by namespace
-// and name. An error says that an object cannot be converted to kind.
+// and name. The error means that an object cannot be converted to kind.
 func (c *Cluster) List(_ context.Context, kind schema.GroupVersionKind, namespace string) ([]map[string]any, error) {
 	t := c.tables[c.storage(kind)]
 	if t == nil {
@@ -257,10 +257,11 @@ func (c *Cluster) List(_ context.Context, kind schema.GroupVersionKind, namespac
 	return objects[from:to:to], nil
 }
 
-// Authorizer answers from the RBAC objects of the cluster as kube-apiserver does with --authorization-mode=RBAC.
+// Authorizer returns an authorizer that evaluates the RBAC objects of the cluster as kube-apiserver does with
+// --authorization-mode=RBAC.
 func (c *Cluster) Authorizer() authorizer.Authorizer { return authorizer.AuthorizerFunc(c.authorize) }
 
-// A conversion names an object and the kind that it was asked for in.
+// A conversion identifies an object and the requested kind.
 type conversion struct {
 	kind            schema.GroupVersionKind
 	namespace, name string
@@ -306,8 +307,8 @@ func (c *Cluster) listAs(kind schema.GroupVersionKind, t *table) ([]map[string]a
 	return objects, nil
 }
 
-// storage returns the key of the table that holds objects of a kind: that of the resource, so that its versions share
-// it, or the group and kind themselves when no type is known.
+// storage returns the key of the table with the objects of a kind: the key of the resource, so that its versions share
+// the table, or the group and kind if the type is unknown.
 func (c *Cluster) storage(kind schema.GroupVersionKind) string {
 	if r := c.resource(kind); r != nil && r.Storage != "" {
 		return r.Storage
@@ -322,7 +323,7 @@ func (c *Cluster) resource(kind schema.GroupVersionKind) *schema.Resource {
 	return c.types.ResourceFor(kind)
 }
 
-// rowOf returns the identity of an object, and the object as the cluster holds it.
+// rowOf returns the identity of an object, and the object in the form that the cluster stores.
 func (c *Cluster) rowOf(object map[string]any) (row, error) {
 	o := tree.Object(object)
 	apiVersion, kind, name, namespace := o.Text("apiVersion"), o.Text("kind"), o.Name(), o.Namespace()
@@ -356,7 +357,7 @@ func (c *Cluster) rowOf(object map[string]any) (row, error) {
 	return r, nil
 }
 
-// withMetadata returns a copy of the object with one member of its metadata changed, or removed for nil.
+// withMetadata returns a copy of the object with one member of its metadata changed, or removed if the value is nil.
 func withMetadata(object map[string]any, member string, value any) map[string]any {
 	o := tree.Object(object)
 	if value == nil {
@@ -365,7 +366,7 @@ func withMetadata(object map[string]any, member string, value any) map[string]an
 	return o.WithMetadata(o.Metadata().With(map[string]any{member: value}))
 }
 
-// kindText returns the kind as "HorizontalPodAutoscaler autoscaling/v2" is written in a manifest, kind last.
+// kindText returns the kind in the form "HorizontalPodAutoscaler autoscaling/v2".
 func kindText(kind schema.GroupVersionKind) string {
 	return kind.GroupVersion().String() + " " + kind.Kind
 }

@@ -22,7 +22,7 @@ func types(t testing.TB) *schema.Registry {
 	return r
 }
 
-// trees reads YAML documents.
+// trees parses YAML documents.
 func trees(t testing.TB, text string) []map[string]any {
 	t.Helper()
 	var all []map[string]any
@@ -99,7 +99,7 @@ func TestGet(t *testing.T) {
 
 func TestGetInAnotherVersion(t *testing.T) {
 	c := cluster(t, objects)
-	for range 2 { // the second time it is remembered
+	for range 2 { // the second answer comes from the cache
 		object, err := c.Get(t.Context(), kind("autoscaling/v1 HorizontalPodAutoscaler"), "store", "h")
 		if err != nil {
 			t.Fatal(err)
