@@ -1,5 +1,5 @@
-// Package blame finds what made an expression what it is: the values of its parts, the item of a list at which it
-// failed, and the variable in which an error happened.
+// Package blame explains the result of an expression: the values of its parts, the list item at which it failed, and
+// the variable with the error.
 package blame
 
 import (
@@ -13,15 +13,15 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// A Reason is why an expression came to what it did.
+// A Reason explains the result of an expression.
 type Reason struct {
-	Expr     policy.Expr    // to show: the expression, or the variable of it in which an error happened
-	Variable string         // what expressions call that variable; empty: Expr is the expression itself
-	From, To int            // of the part of the text of Expr that decided; both 0 if it is not known
-	Values   []explain.Step // the parts of Expr, and of the variables in it, that decided
+	Expr     policy.Expr    // the expression to show, or the variable in which an error happened
+	Variable string         // the name of that variable in expressions; empty: Expr is the expression itself
+	From, To int            // of the decisive part of the text of Expr; both 0 if it is not known
+	Values   []explain.Step // the decisive parts of Expr and of its variables
 }
 
-// Field is the most exact path in the object that the values are of; empty if there is none.
+// Field is the most specific path in the object among those of the values; empty if there is none.
 func (r *Reason) Field() string {
 	best, depth := "", 0
 	for _, v := range r.Values {
@@ -33,7 +33,7 @@ func (r *Reason) Field() string {
 	return best
 }
 
-// ReasonOf returns why an evaluation came to its value. Variables are the evaluations of variables before it.
+// ReasonOf explains the result of an evaluation. Variables are the earlier evaluations of variables.
 func ReasonOf(e explain.Evaluation, variables []explain.Evaluation) Reason {
 	p := e.Policy
 	r := reasonOf(e, variables)
@@ -44,7 +44,7 @@ func ReasonOf(e explain.Evaluation, variables []explain.Evaluation) Reason {
 	return r
 }
 
-// ShowSteps returns steps with the names that the author of the policy uses for variables of libraries.
+// ShowSteps returns steps in which variables of libraries have the names that the author of the policy uses.
 func ShowSteps(p *policy.Policy, steps []explain.Step) []explain.Step {
 	for i := range steps {
 		s := &steps[i]
@@ -71,7 +71,7 @@ func reasonOf(e explain.Evaluation, variables []explain.Evaluation) Reason {
 	return r
 }
 
-// failedVariable returns the evaluation of the variable whose error is that of the expression.
+// failedVariable returns the evaluation of the variable that caused the error of the expression.
 func failedVariable(e explain.Evaluation, variables []explain.Evaluation) (*explain.Evaluation, string) {
 	for _, s := range e.Steps() {
 		if name, ok := strings.CutPrefix(s.Text, "variables."); ok && s.Error {
@@ -83,7 +83,7 @@ func failedVariable(e explain.Evaluation, variables []explain.Evaluation) (*expl
 	return nil, ""
 }
 
-// values are the steps of an evaluation, with those of each variable behind it.
+// values returns the steps of an evaluation, each variable followed by its own steps.
 func values(e explain.Evaluation, variables []explain.Evaluation) []explain.Step {
 	var all []explain.Step
 	add := func(s explain.Step) bool {
@@ -97,7 +97,7 @@ func values(e explain.Evaluation, variables []explain.Evaluation) []explain.Step
 	of = func(e explain.Evaluation, known string) {
 		for _, s := range e.Steps() {
 			if s.Value == known && !strings.HasPrefix(s.Text, "variables.") {
-				continue // what the variable's expression ends in
+				continue // the last part of the variable's expression
 			}
 			s.Path = resolve(s.Path, variables)
 			if name, label, ok := strings.Cut(s.Item, "]"); ok && strings.HasPrefix(name, "variables.") {
@@ -117,7 +117,7 @@ func values(e explain.Evaluation, variables []explain.Evaluation) []explain.Step
 	of(e, "")
 	return slices.DeleteFunc(
 		slices.Clone(all),
-		func(s explain.Step) bool { // of an error and those that it is the reason for, the innermost
+		func(s explain.Step) bool { // of an error and the errors that it caused, the innermost
 			last := len(all) - 1
 			for last >= 0 && !(all[last].Error && all[last].Value == s.Value) {
 				last--
@@ -140,9 +140,9 @@ func evaluationOf(name string, variables []explain.Evaluation) *explain.Evaluati
 	return nil
 }
 
-// resolve replaces a variable at the beginning of a path by the path that it stands for.
+// resolve replaces a variable at the start of a path by the path that it refers to.
 func resolve(path string, variables []explain.Evaluation) string {
-	for range variables { // a variable may stand for another one
+	for range variables { // a variable may refer to another one
 		rest, ok := strings.CutPrefix(path, "variables.")
 		if !ok {
 			return path
@@ -154,7 +154,7 @@ func resolve(path string, variables []explain.Evaluation) string {
 		}
 		begin := v.Path()
 		if number, after, ok := strings.Cut(strings.TrimPrefix(rest[end:], "["), "]"); begin == "" && ok {
-			if index, err := strconv.Atoi(number); err == nil { // of a list that is made of several
+			if index, err := strconv.Atoi(number); err == nil { // of a list made from several lists
 				begin, rest, end = v.ItemPath(index), after, 0
 			}
 		}
@@ -170,7 +170,7 @@ func resolve(path string, variables []explain.Evaluation) string {
 }
 
 // Reasons decides again about a prepared request and returns the reasons for the outcomes of its decision, by their
-// index. An outcome may have none.
+// index. An outcome may not have a reason.
 func Reasons(
 	ctx context.Context, engine *celgate.Engine, request *celgate.Prepared, outcomes []celgate.Outcome,
 ) map[int]Reason {
@@ -184,7 +184,7 @@ func Reasons(
 		return nil
 	}
 	all := map[int]Reason{}
-	next := map[*policy.Policy]int{} // the first evaluation of a policy that belongs to no outcome yet
+	next := map[*policy.Policy]int{} // the first evaluation of a policy that does not belong to an outcome yet
 	for i, o := range outcomes {
 		for at, e := range seen {
 			p := e.Policy
@@ -206,12 +206,12 @@ func Reasons(
 	return all
 }
 
-// isVariable reports whether a field is the expression of a variable, of the policy or of a library.
+// isVariable reports whether a field is the expression of a variable in the policy or in a library.
 func isVariable(p *policy.Policy, field string) bool {
 	return slices.ContainsFunc(p.Variables, func(x policy.NamedExpr) bool { return x.Expr.Field == field })
 }
 
-// isWhole reports whether a field has a rule without a scope: what an outcome calls its scope is the place of a
+// isWhole reports whether the rule at a field does not have a scope: the scope of its outcome is then the path of a
 // template.
 func isWhole(p *policy.Policy, field string) bool {
 	return slices.ContainsFunc(p.Validations, func(x policy.Validation) bool {
@@ -219,7 +219,7 @@ func isWhole(p *policy.Policy, field string) bool {
 	})
 }
 
-// OutcomeOf returns the index of the outcome that became a violation; -1 if it came from no expression.
+// OutcomeOf returns the index of the outcome behind a violation; -1 if it does not come from an expression.
 func OutcomeOf(d *celgate.Decision, v celgate.Violation) int {
 	return slices.IndexFunc(d.Outcomes, func(o celgate.Outcome) bool {
 		return o.Kind == v.Kind && o.Policy == v.Policy && o.Field() == v.Expr.Field &&

@@ -1,4 +1,4 @@
-// Package delta says what differs between two answers to one request, and between two sets of policies.
+// Package delta finds the differences between two answers to one request, and between two sets of policies.
 package delta
 
 import (
@@ -16,32 +16,32 @@ import (
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// A Change says in which way an answer differs.
+// A Change is a kind of difference between answers.
 type Change string
 
-// The changes, the worst first.
+// The changes, most severe first.
 const (
 	NewlyDenied     Change = "newly denied"
-	NewlyChanged    Change = "newly changed" // the object comes out otherwise, by a policy of the new set
+	NewlyChanged    Change = "newly changed" // the stored object differs, because of a policy of the new set
 	NewlyWarned     Change = "newly warned"
 	NewlyAudited    Change = "newly audited"
 	NoLongerDenied  Change = "no longer denied"
 	NoLongerChanged Change = "no longer changed"
 	NoLongerWarned  Change = "no longer warned"
 	NoLongerAudited Change = "no longer audited"
-	Otherwise       Change = "answered otherwise" // by other policies, in other words, or with other annotations
+	Otherwise       Change = "answered otherwise" // by other policies, with other messages, or with other annotations
 )
 
-// Changes are all of them, the worst first.
+// Changes returns all changes, most severe first.
 func Changes() []Change {
 	return []Change{NewlyDenied, NewlyChanged, NewlyWarned, NewlyAudited, NoLongerDenied, NoLongerChanged,
 		NoLongerWarned, NoLongerAudited, Otherwise}
 }
 
-// Fails reports a change that nobody may make unseen: something is refused that was not, or stored as another object.
+// Fails reports a change that must not go unnoticed: a request is newly refused, or another object is stored.
 func (c Change) Fails() bool { return c == NewlyDenied || c == NewlyChanged }
 
-// What a policy does to a request.
+// The effects of a policy on a request.
 const (
 	Denies    = "denied"
 	Warns     = "warned"
@@ -51,32 +51,31 @@ const (
 	Annotates = "annotated"
 )
 
-// An Entry is one thing that a policy does to a request.
+// An Entry is one effect of a policy on a request.
 type Entry struct {
 	Does    string
 	Kind    policy.Kind
 	Policy  string // empty: the API server itself
 	Binding string
 	Param   string
-	Part    string // of the policy, such as "validations[0]"; empty: all of it
+	Part    string // of the policy, such as "validations[0]"; empty: the whole policy
 	Message string
-	Err     error // of an error, with a type
+	Err     error // of a typed error
 	Expr    policy.Expr
 	Hunks   []rewrite.Hunk // of a mutation
 
-	Violation *celgate.Violation // of a denial, a warning or what is audited, by a policy
+	Violation *celgate.Violation // of a denial, a warning or an audited violation, by a policy
 }
 
-// identity is what must be equal for two entries to be the same to whoever sends the request: names of bindings and
-// params are not.
+// identity returns the parts of an entry that the client of a request sees: not the names of bindings and params.
 func (e Entry) identity() string {
 	return strings.Join([]string{e.Does, string(e.Kind), e.Policy, e.Message, fmt.Sprint(e.Hunks)}, "\n")
 }
 
-// A Pair is what a policy did and does now; nil: nothing.
+// A Pair holds the old and the new effect of a policy; nil means none.
 type Pair struct{ Old, New *Entry }
 
-// Entry returns the entry that tells which policy the pair is about.
+// Entry returns the entry with the policy of the pair.
 func (p Pair) Entry() *Entry {
 	if p.New != nil {
 		return p.New
@@ -84,21 +83,21 @@ func (p Pair) Entry() *Entry {
 	return p.Old
 }
 
-// A Difference is what differs between two answers to one request.
+// A Difference is the difference between two answers to one request.
 type Difference struct {
-	Changes []Change // the worst first; empty: the answers are the same
-	Pairs   []Pair   // by the names of policies
+	Changes []Change // most severe first; empty: the answers are equal
+	Pairs   []Pair   // sorted by the names of policies
 	Object  []rewrite.Hunk
 }
 
 // An Answer is an answer to a request.
 type Answer struct {
-	Request  *celgate.Request // as it was prepared
+	Request  *celgate.Request // in prepared form
 	Decision *celgate.Decision
 }
 
-// Compare compares two answers to a request. Either is nil when there was no such request, because what would have made
-// it was denied.
+// Compare compares two answers to a request. An answer is nil if the request did not exist, because the request that
+// would have caused it was denied.
 func Compare(old, now *Answer, types *schema.Registry) Difference {
 	var d Difference
 	was, is := entriesOf(old, types), entriesOf(now, types)
@@ -125,7 +124,7 @@ func Compare(old, now *Answer, types *schema.Registry) Difference {
 	return d
 }
 
-// pair puts together what one part of a policy did and does, and then what one policy did and does in the same way.
+// pair matches the old and new effects of the same part of a policy, then those of the same kind of the same policy.
 func pair(was, is []*Entry) []Pair {
 	var pairs []Pair
 	like := []func(a, b *Entry) bool{
@@ -158,7 +157,7 @@ func pair(was, is []*Entry) []Pair {
 	return pairs
 }
 
-// changesOf says in which ways the whole answers differ.
+// changesOf returns the differences between the whole answers.
 func changesOf(old, now *Answer, d Difference) []Change {
 	found := map[Change]bool{}
 	was, is := old.effects(), now.effects()
@@ -170,7 +169,7 @@ func changesOf(old, now *Answer, d Difference) []Change {
 		case changed && was[Mutates]:
 			found[NoLongerChanged] = true
 		case changed:
-			found[Otherwise] = true // defaults of another Kubernetes
+			found[Otherwise] = true // defaults of another Kubernetes minor
 		}
 	}
 	for does, changes := range map[string][2]Change{
@@ -184,11 +183,11 @@ func changesOf(old, now *Answer, d Difference) []Change {
 			found[changes[1]] = true
 		}
 	}
-	if old == nil { // what made it was denied before: nothing is refused that was not
+	if old == nil { // the causing request was denied before: the refusal is not new
 		delete(found, NewlyDenied)
 		delete(found, NewlyChanged)
 	}
-	if found[NewlyDenied] { // which says more
+	if found[NewlyDenied] { // the other change is more specific
 		delete(found, NoLongerWarned)
 		delete(found, NoLongerAudited)
 	}
@@ -204,7 +203,7 @@ func changesOf(old, now *Answer, d Difference) []Change {
 	return all
 }
 
-// effects says what is done to the request.
+// effects returns the effects on the request.
 func (a *Answer) effects() map[string]bool {
 	does := map[string]bool{}
 	if a == nil {
@@ -217,7 +216,8 @@ func (a *Answer) effects() map[string]bool {
 	return does
 }
 
-// object is the object after mutations, before the API server gives it a uid and the like; nil if there is none.
+// object returns the object after mutations, before the API server assigns a uid and similar values; nil if it does not
+// exist.
 func (a *Answer) object() map[string]any {
 	if a == nil || !a.Decision.Allowed {
 		return nil
@@ -237,7 +237,7 @@ func typeOf(types *schema.Registry, object map[string]any) *shape.Type {
 	return types.Type(apischema.FromAPIVersionAndKind(version, kind))
 }
 
-// entriesOf are what policies do to a request, in the order of evaluation.
+// entriesOf returns the effects of policies on a request, in the order of evaluation.
 func entriesOf(a *Answer, types *schema.Registry) []Entry {
 	if a == nil {
 		return nil
@@ -250,7 +250,7 @@ func entriesOf(a *Answer, types *schema.Registry) []Entry {
 		e := Entry{Kind: v.Kind, Policy: v.Policy, Binding: v.Binding, Param: v.Param, Part: partOf(v.Expr.Field),
 			Message: v.Message, Err: v.Err, Expr: v.Expr, Violation: v}
 		actions := v.Actions
-		if len(actions) == 0 { // an error before any binding had a say
+		if len(actions) == 0 { // an error before the first binding
 			actions = []policy.Action{policy.Deny}
 		}
 		for _, action := range actions {
@@ -292,7 +292,7 @@ func entriesOf(a *Answer, types *schema.Registry) []Entry {
 	return all
 }
 
-// partOf is the part of a policy at the field path of an expression.
+// partOf returns the part of a policy at the field path of an expression.
 func partOf(field string) string {
 	part := strings.TrimPrefix(field, "spec.")
 	if i := strings.Index(part, "]"); i >= 0 {
@@ -301,7 +301,7 @@ func partOf(field string) string {
 	return part
 }
 
-// mutations names those of a policy that changed something.
+// mutations returns the names of the mutations of a policy that changed the object.
 func mutations(indexes []int) string {
 	var names []string
 	for _, i := range indexes {

@@ -45,7 +45,7 @@ metadata: {name: label}
 spec: {policyName: label}
 `
 
-// A rule is one of the sets above, and what it does to the number of an object.
+// A rule is one of the sets above, and its effect on an object, by number.
 type rule struct {
 	below  int
 	action policy.Action
@@ -82,8 +82,8 @@ func (r rule) engine(t *testing.T, types *schema.Registry) *celgate.Engine {
 	return engine
 }
 
-// TestOf compares 1,000 answers of pairs of sets with what is known of the sets: the changes are exact, none for equal
-// sets, and those from the new set to the old one the opposite.
+// TestOf compares the differences of 1,000 pairs of answers with the known effects of the sets: the changes are exact,
+// none for equal sets, and reversed from the new set to the old one.
 func TestOf(t *testing.T) {
 	types, err := builtin.Registry("1.37")
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A Made says whether a policy or binding is new, gone or another.
+// A Made tells whether a policy or binding was added, removed or changed.
 type Made string
 
-// What becomes of policies and bindings.
+// The kinds of changes to policies and bindings.
 const (
 	Added   Made = "added"
 	Removed Made = "removed"
@@ -28,27 +28,27 @@ const (
 type Object struct {
 	Made Made
 	policy.Ref
-	Position policy.Position // in the new set, or where it was
-	Parts    []Part          // of one that is another, or all that one says
+	Position policy.Position // in the new set, or its former position
+	Parts    []Part          // of a changed object, or all parts of an added or removed one
 }
 
-// A Part is a part of a policy or binding that differs.
+// A Part is a changed part of a policy or binding.
 type Part struct {
 	Name     string   // such as "matched", "validations" or "failurePolicy"
-	Old, New []string // what is only in the old set, and only in the new one, in their order
+	Old, New []string // the lines in the old set only, and those in the new set only, in order
 }
 
-// A Source is a set with the kinds that there are where it is in force.
+// A Source is a set with the kinds of the cluster in which it is in force.
 type Source struct {
 	Set   *policy.Set
 	Types *schema.Registry
-	Facts map[policy.Ref][]Fact // of a policy: what is known of it beside its text
+	Facts map[policy.Ref][]Fact // of a policy: facts that its text does not contain
 }
 
-// A Fact is something that is known of a policy, such as what its budgets need.
+// A Fact is a fact about a policy, such as the cost of its budgets.
 type Fact struct{ Part, Says string }
 
-// Sets compares two sets: which policies and bindings differ, and in what.
+// Sets compares two sets: it returns the policies and bindings that differ, and their differences.
 func Sets(old, now Source) []Object {
 	was, is := old.objects(), now.objects()
 	find := func(all []described, d described) *described {
@@ -83,14 +83,14 @@ func Sets(old, now Source) []Object {
 	return out
 }
 
-// described is a policy or binding in words that can be compared.
+// described is the text of a policy or binding in a comparable form.
 type described struct {
 	ref   policy.Ref
 	place policy.Position
 	parts []said
 }
 
-// said is what a part says, item by item.
+// said is the text of a part, item by item.
 type said struct {
 	part  string
 	items []string
@@ -123,7 +123,7 @@ func partsOf(old, now []said) []Part {
 			continue
 		}
 		p := Part{s.part, without(a, b), without(b, a)}
-		if len(p.Old)+len(p.New) == 0 { // in another order
+		if len(p.Old)+len(p.New) == 0 { // the order differs
 			p.Old, p.New = a, b
 		}
 		parts = append(parts, p)
@@ -169,7 +169,7 @@ func describeLibrary(l *policy.Library) described {
 }
 
 func (s Source) describePolicy(p *policy.Policy) described {
-	p = p.Source() // what libraries and bindings have is theirs
+	p = p.Source() // fields of libraries and bindings are described there
 	d := described{p.Ref(), p.Position, nil}
 	d.matches(p.MatchConstraints, s.Types)
 	d.say("failurePolicy", string(p.FailurePolicy))
@@ -245,7 +245,7 @@ func (d *described) actions(b *policy.Binding) {
 	}
 }
 
-// addOwn says what else a policy or a binding says, by the names of its members.
+// addOwn adds the remaining fields of a policy or a binding, by the names of its members.
 func (d *described) addOwn(of any, but ...string) {
 	but = append(but, "Kind", "APIVersion", "Name", "Metadata", "Position", "Stored", "Static")
 	for name, value := range membersOf(of, but) {
@@ -253,7 +253,7 @@ func (d *described) addOwn(of any, but ...string) {
 	}
 }
 
-// members writes what the members of a rule or a mutation say, but for some.
+// members describes the members of a rule or a mutation, except for some.
 func members(of any, but ...string) string {
 	var text strings.Builder
 	for name, value := range membersOf(of, but) {
@@ -262,8 +262,8 @@ func members(of any, but ...string) string {
 	return text.String()
 }
 
-// membersOf yields the members of a struct that are not zero, but for some, as they are written in YAML, and those of
-// structs in it as outer.inner.
+// membersOf yields the non-zero members of a struct, except for some, in their YAML form, and those of nested structs
+// as outer.inner.
 func membersOf(of any, but []string) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		v := reflect.Indirect(reflect.ValueOf(of))
@@ -290,7 +290,7 @@ func membersOf(of any, but []string) iter.Seq2[string, string] {
 	}
 }
 
-// textOf is a list or a map as JSON, and other values as they are.
+// textOf returns a list or a map as JSON, and other values as text.
 func textOf(value any) string {
 	switch reflect.ValueOf(value).Kind() {
 	case reflect.Slice, reflect.Map:
@@ -301,7 +301,7 @@ func textOf(value any) string {
 	return fmt.Sprint(value)
 }
 
-// memberName is the name of a member in YAML.
+// memberName returns the name of a member in YAML.
 func memberName(name string) string {
 	if own, ok := memberNames[name]; ok {
 		return own
@@ -320,8 +320,8 @@ func (d *described) say(part, item string) {
 	}
 }
 
-// matches says which requests a policy or binding is for: each resource with its operations, whatever the rules that
-// say it.
+// matches describes the requests that a policy or binding matches: each resource with its operations, independent of
+// the order and grouping of rules.
 func (d *described) matches(m *policy.MatchResources, types *schema.Registry) {
 	if m == nil {
 		return
@@ -365,7 +365,7 @@ func rulesByPart(m *policy.MatchResources) iter.Seq2[string, []policy.Rule] {
 	}
 }
 
-// ruleTexts tells rules by resource, as "deployments.v1.apps: CREATE, UPDATE". A wildcard stays one; what it stands for
+// ruleTexts describes rules by resource, as "deployments.v1.apps: CREATE, UPDATE". Wildcards remain; their expansion
 // depends on the cluster.
 func ruleTexts(rules []policy.Rule, types *schema.Registry) []string {
 	operations := map[string]map[string]bool{}
@@ -414,7 +414,7 @@ func ruleTexts(rules []policy.Rule, types *schema.Registry) []string {
 	return all
 }
 
-// kindOf names the kind of a resource; empty: it is not known, or there is a wildcard.
+// kindOf returns the kind of a resource; empty if it is unknown or a wildcard.
 func kindOf(types *schema.Registry, group, version, resource string) string {
 	if types == nil {
 		return ""
@@ -433,7 +433,7 @@ func kindOf(types *schema.Registry, group, version, resource string) string {
 	return ""
 }
 
-// selector writes a selector as kubectl takes it.
+// selector formats a selector as kubectl accepts it.
 func selector(s *metav1.LabelSelector) string {
 	if s == nil || len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
 		return ""

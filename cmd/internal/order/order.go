@@ -1,5 +1,4 @@
-// Package order finds out whether a decision depends on the order of mutating policies, which a server chooses at
-// random.
+// Package order checks whether a decision depends on the order of mutating policies, which is random on a server.
 package order
 
 import (
@@ -15,17 +14,18 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// most is the number of mutating policies up to which all orders are tried.
+// most is the maximum number of mutating policies for which all orders are tried.
 const most = 4
 
-// An Outcome is a decision in another order than the usual one, with another result.
+// An Outcome is a different decision in another order than the usual one.
 type Outcome struct {
 	Policies        []string
 	Usual, Decision *celgate.Decision // of the mutating phase
 }
 
-// TryOthers makes the mutations of a request in other orders of policies and returns the first whose result is not the
-// usual one; nil if there is none. The policies are given in their usual order; those of the dialect keep their places.
+// TryOthers runs the mutations of a request in other orders of policies and returns the first result that differs from
+// the usual one; nil if there is none. The policies are given in their usual order; those of the dialect keep their
+// positions.
 func TryOthers(ctx context.Context, engine *celgate.Engine, req *celgate.Prepared, usually []policy.Ref) (*Outcome,
 	error) {
 	var names []string
@@ -54,7 +54,7 @@ func TryOthers(ctx context.Context, engine *celgate.Engine, req *celgate.Prepare
 	return nil, nil
 }
 
-// place puts names into the places that released policies have among others.
+// place puts names into the positions of released policies among others.
 func place(usually []policy.Ref, names []string) []string {
 	var all []string
 	for _, ref := range usually {
@@ -66,7 +66,7 @@ func place(usually []policy.Ref, names []string) []string {
 	return all
 }
 
-// Note returns the note about a decision that depends on the order of mutating policies; nil if none is known to.
+// Note returns a note if the decision is known to depend on the order of mutating policies, otherwise nil.
 func Note(ctx context.Context, engine *celgate.Engine, req *celgate.Prepared, d *celgate.Decision) (*celgate.Note,
 	error) {
 	var names []policy.Ref
@@ -76,7 +76,7 @@ func Note(ctx context.Context, engine *celgate.Engine, req *celgate.Prepared, d 
 		}
 	}
 	if len(d.Changes) == 0 && !hasFailed(d) {
-		return nil, nil // every policy sees the object as it came, in every order
+		return nil, nil // in every order, every policy sees the original object
 	}
 	other, err := TryOthers(ctx, engine, req, names)
 	if err != nil || other == nil {
@@ -86,12 +86,13 @@ func Note(ctx context.Context, engine *celgate.Engine, req *celgate.Prepared, d 
 		"the order of mutating policies matters: in the order %s the result is another one, and the API server chooses the order at random; celgate explain shows both", strings.Join(other.Policies, ", "))}, nil
 }
 
-// hasFailed reports whether a mutating policy failed, which may hide the changes of others.
+// hasFailed reports whether a mutating policy failed, which may hide the changes of other policies.
 func hasFailed(d *celgate.Decision) bool {
 	return slices.ContainsFunc(d.Violations, func(v celgate.Violation) bool { return v.Phase == policy.PhaseMutation })
 }
 
-// orders yields the other orders of a few names, and of many the reverse and those in which one name comes first.
+// orders yields all other orders of a few names; for many names, it yields the reverse order and those with another
+// first name.
 func orders(names []string) iter.Seq[[]string] {
 	return func(yield func([]string) bool) {
 		if len(names) > most {

@@ -20,7 +20,7 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// words are how a reader of the page gives what is missing.
+// words tell a user of the page how to supply missing input.
 var words = requests.Words{
 	State:       "to the state",
 	Old:         "to the state, or to the old objects",
@@ -36,8 +36,8 @@ type asking struct {
 	all      []Item
 }
 
-// answer answers about each document of the batch, and about what controllers would make of it as far as policies have
-// something to say about that.
+// answer answers for each document of the batch, and for the objects that controllers would create for it, if policies
+// match them.
 func (w *world) answer(ctx context.Context, ask *Ask) []Item {
 	a := &asking{world: w, ask: ask, recorder: report.NewRecorder(w.set)}
 	for _, d := range w.batch {
@@ -69,17 +69,17 @@ func (a *asking) document(ctx context.Context, d *manifest.Document) {
 	}
 }
 
-// children answers about what controllers make of a stored object, and of that.
+// children answers for the objects that controllers create for a stored object, recursively.
 func (a *asking) children(ctx context.Context, it report.Item, stored map[string]any, parent *celgate.Request,
 	place func(string) policy.Locator) {
 	children, err := a.follow.Children(stored)
 	if err != nil {
-		return // without --pods-of, only kinds whose templates are known are followed
+		return // without --pods-of, only kinds with known templates are followed
 	}
 	for _, c := range children {
 		request, err := a.follow.ChildRequest(c, parent, a.types)
 		if err != nil {
-			continue // a child is of a kind that is built in
+			continue // a child is always of a built-in kind
 		}
 		at := func(field string) policy.Locator { return place(c.ParentPath(field)) }
 		if made := a.decide(ctx, it, request, at); made != nil {
@@ -88,7 +88,7 @@ func (a *asking) children(ctx context.Context, it report.Item, stored map[string
 	}
 }
 
-// request makes the request of a document.
+// request creates the request for a document.
 func (a *asking) request(ctx context.Context, d *manifest.Document) (*celgate.Request, error) {
 	if manifest.IsReview(d.Object) {
 		return celgate.NewRequestFromReview(a.types, d.Object)
@@ -105,7 +105,7 @@ func (a *asking) request(ctx context.Context, d *manifest.Document) (*celgate.Re
 	return r, err
 }
 
-// decide answers a request, and returns the object as it would be stored, nil if it would not be.
+// decide answers a request, and returns the object in its stored form, nil if it would not be stored.
 func (a *asking) decide(ctx context.Context, it report.Item, r *celgate.Request,
 	place func(string) policy.Locator) map[string]any {
 	it.Request = r
@@ -148,7 +148,7 @@ func (a *asking) decide(ctx context.Context, it report.Item, r *celgate.Request,
 	return nil
 }
 
-// note adds what the answer depends on and nobody has said.
+// note adds notes about assumptions of the answer.
 func (a *asking) note(ctx context.Context, it *report.Item) {
 	d, r := it.Decision, it.Request
 	if note, err := order.Note(ctx, a.engine, it.Prepared, d); err == nil && note != nil {
@@ -170,8 +170,7 @@ func (a *asking) note(ctx context.Context, it *report.Item) {
 	}
 }
 
-// add adds what the page shows of an answer. What a controller makes, and nobody has something to say about, is left
-// out.
+// add adds an answer to the page. It leaves out objects of controllers without a result.
 func (a *asking) add(it report.Item, events []report.Event, orders []report.Order) {
 	ran := slices.ContainsFunc(events, func(e report.Event) bool { return e.Op == explain.OpRun })
 	if it.CreatedBy != nil && it.Decision != nil && it.Decision.Allowed && !ran {
@@ -212,7 +211,7 @@ func subjectOf(it report.Item) string {
 	return subject
 }
 
-// textOfItem returns what celgate apply writes about one item.
+// textOfItem returns the output of celgate apply for one item.
 func textOfItem(it report.Item, about report.Options) string {
 	var text bytes.Buffer
 	w, err := report.New("text", &text, about)
@@ -222,7 +221,7 @@ func textOfItem(it report.Item, about report.Options) string {
 	if err != nil {
 		return err.Error()
 	}
-	if it.Failure != nil { // a command line says it on standard error
+	if it.Failure != nil { // a command line prints it on standard error
 		text.WriteString("\n" + it.Failure.Message + "\n")
 		if it.Failure.Hint != "" {
 			text.WriteString("hint: " + it.Failure.Hint + "\n")
@@ -266,7 +265,7 @@ func (a *asking) change(c celgate.Change) Change {
 	return out
 }
 
-// mark marks the expression that a violation is about.
+// mark marks the expression of a violation.
 func (a *asking) mark(v celgate.Violation) Mark {
 	m := Mark{Place: a.ask.span(v.Expr.Locate(0), v.Expr, 0, len(v.Expr.Src)), Severity: "warning",
 		Message: cmp.Or(v.Message, "failed")}

@@ -7,8 +7,8 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// A Place is a part of one of the texts, as an editor counts: lines from 1, columns in UTF-16 units from 0. A line of 0
-// is no place. An end that is not known is the end of the line.
+// A Place is a part of one of the texts in the coordinates of an editor: lines from 1, columns in UTF-16 units from 0.
+// Line 0 means that the place is unknown. An unknown end is the end of the line.
 type Place struct {
 	File      string `json:"file"`
 	Line      int    `json:"line"`
@@ -26,7 +26,7 @@ func (a *Ask) place(at policy.Position) Place {
 	return p
 }
 
-// span is the place of the bytes from..to of an expression; with neither, that of at.
+// span returns the place of the bytes from..to of an expression; if both are 0, the place of at.
 func (a *Ask) span(at policy.Position, x policy.Expr, from, to int) Place {
 	if x.IsZero() || from >= to {
 		return a.place(at)
@@ -39,7 +39,7 @@ func (a *Ask) span(at policy.Position, x policy.Expr, from, to int) Place {
 	return p
 }
 
-// line returns the text of the line that a position is in.
+// line returns the text of the line at a position.
 func (a *Ask) line(at policy.Position) string {
 	text := map[string]string{PolicyFile: a.Policies, StateFile: a.State, ObjectFile: a.Objects,
 		OldFile: a.Old}[at.File]
@@ -54,7 +54,7 @@ func (a *Ask) line(at policy.Position) string {
 	return strings.TrimSuffix(line, "\r")
 }
 
-// units returns the length of the first bytes of a line in UTF-16.
+// units returns the length of the first bytes of a line in UTF-16 units.
 func units(line string, bytes int) int {
 	n := 0
 	for _, r := range line[:min(bytes, len(line))] {

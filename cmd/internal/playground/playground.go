@@ -1,7 +1,8 @@
-// Package playground answers what a page in a browser asks: what policies say about manifests, and what is wrong with
-// the policies. It takes texts and returns what the page shows, so that the page itself knows nothing of policies.
+// Package playground answers the questions of a page in a browser: the decisions of policies about manifests, and the
+// mistakes in the policies. It takes texts and returns the values to show, so the page itself does not know about
+// policies.
 //
-// A [Session] keeps what it has compiled: while a manifest is typed, the policies are compiled once.
+// A [Session] keeps compiled policies: they are compiled once while the user edits a manifest.
 package playground
 
 import (
@@ -16,7 +17,7 @@ import (
 	"github.com/celgate/celgate/schema/builtin"
 )
 
-// The names of the texts, which places are in.
+// The names of the texts, to which places refer.
 const (
 	PolicyFile = "policy.yaml"
 	StateFile  = "state.yaml"
@@ -24,26 +25,26 @@ const (
 	OldFile    = "old.yaml"
 )
 
-// An Ask is what the page holds.
+// An Ask is the input of the page.
 type Ask struct {
-	Policies string `json:"policies"` // and bindings: YAML or JSON, as all texts
-	State    string `json:"state"`    // what exists in the cluster
-	Objects  string `json:"objects"`  // the manifests or AdmissionReviews that are asked about
-	Old      string `json:"old"`      // the same objects before an update; empty: those of the state
+	Policies string `json:"policies"` // and bindings: YAML or JSON, like all texts
+	State    string `json:"state"`    // the existing objects of the cluster
+	Objects  string `json:"objects"`  // the manifests or AdmissionReviews to decide about
+	Old      string `json:"old"`      // the same objects before an update; empty: those in the state
 
 	Minor       string   `json:"minor"`     // such as "1.37"; empty: the newest
-	Operation   string   `json:"operation"` // empty: CREATE, or UPDATE of an object that exists
+	Operation   string   `json:"operation"` // empty: CREATE, or UPDATE of an existing object
 	Subresource string   `json:"subresource"`
 	User        string   `json:"user"` // empty: a user without permissions
 	Groups      []string `json:"groups"`
 	DryRun      bool     `json:"dryRun"`
 }
 
-// An Answer is what there is to say about the objects.
+// An Answer is the output about the objects.
 type Answer struct {
-	Problems []Problem `json:"problems"` // of texts that cannot be used
-	Refused  []Refusal `json:"refused"`  // policies and bindings that a server does not store
-	Idle     []string  `json:"idle"`     // policies that no binding puts in force
+	Problems []Problem `json:"problems"` // of invalid texts
+	Refused  []Refusal `json:"refused"`  // policies and bindings that a server refuses
+	Idle     []string  `json:"idle"`     // policies without a binding
 	Items    []Item    `json:"items"`
 }
 
@@ -53,43 +54,43 @@ type Refusal struct {
 	Message string `json:"message"`
 }
 
-// An Item is the answer about one object.
+// An Item is the answer for one object.
 type Item struct {
 	Subject string `json:"subject"` // "CREATE Deployment shop/web"
 	Place   Place  `json:"place"`
-	Verdict string `json:"verdict"` // denied, warned, audited, mutated, ok, or failed if there is no answer
+	Verdict string `json:"verdict"` // denied, warned, audited, mutated, ok, or failed without an answer
 
-	// Text is what celgate apply writes about the object but for Changes, with the colours of a terminal.
+	// Text is the output of celgate apply for the object, without Changes, in the colours of a terminal.
 	Text string `json:"text"`
 
-	// Explanation is an item of celgate explain -o json; null if there is no answer.
+	// Explanation is an item of celgate explain -o json; null without an answer.
 	Explanation json.RawMessage `json:"explanation"`
 
 	Changes []Change `json:"changes"`
-	Object  string   `json:"object"` // YAML, at the end of admission as the server sees it; empty: none
+	Object  string   `json:"object"` // YAML, the final object in the view of the server; empty: none
 	Marks   []Mark   `json:"marks"`  // expressions that deny, warn or fail
 }
 
-// A Change is what one run of a mutating policy did.
+// A Change is the result of one run of a mutating policy.
 type Change struct {
 	By    string `json:"by"`
 	Hunks []Hunk `json:"hunks"`
 }
 
-// A Hunk is what differs in one map or list, line by line with "- " and "+ ".
+// A Hunk is the difference in one map or list, line by line with "- " and "+ ".
 type Hunk struct {
 	Path  string   `json:"path"`
 	Lines []string `json:"lines"`
 }
 
-// A Mark is something to say at a place of a text.
+// A Mark is a message at a place of a text.
 type Mark struct {
 	Place
 	Severity string `json:"severity"` // error, warning or info
 	Message  string `json:"message"`
 }
 
-// A Session answers one question after another. The zero value is ready for use, by one goroutine at a time.
+// A Session answers one question at a time. The zero value is ready for use by a single goroutine.
 type Session struct {
 	policies policies
 	around   around
@@ -97,7 +98,7 @@ type Session struct {
 	made     engineKey
 }
 
-// Ask answers about the objects. The error is one of the question: an unknown minor.
+// Ask answers for the objects. The error is an error in the question: an unknown minor.
 func (s *Session) Ask(ctx context.Context, ask Ask) (*Answer, error) {
 	w, err := s.world(&ask)
 	if err != nil {
@@ -123,12 +124,12 @@ func (s *Session) Ask(ctx context.Context, ask Ask) (*Answer, error) {
 	return answer, nil
 }
 
-// A Checked is what celgate check says about the policies.
+// A Checked is the output of celgate check about the policies.
 type Checked struct {
 	Diagnostics []Diagnostic `json:"diagnostics"`
 }
 
-// A Diagnostic is one problem that a check found.
+// A Diagnostic is a problem that a check found.
 type Diagnostic struct {
 	Mark
 	Code       string `json:"code"`
@@ -166,7 +167,7 @@ func (s *Session) Check(ctx context.Context, ask Ask) (*Checked, error) {
 	return checked, nil
 }
 
-// Minors are the Kubernetes minors that are known, the newest first.
+// Minors returns the known Kubernetes minors, the newest first.
 func Minors() []string {
 	all := builtin.Minors()
 	newest := make([]string, len(all))
@@ -179,7 +180,7 @@ func Minors() []string {
 	return newest
 }
 
-// A Problem is a document that cannot be used.
+// A Problem describes an invalid document.
 type Problem struct {
 	Mark
 	Hint string `json:"hint"`

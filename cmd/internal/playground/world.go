@@ -19,15 +19,15 @@ import (
 	"github.com/celgate/celgate/state"
 )
 
-// policies are those of one text.
+// policies are the policies of one text.
 type policies struct {
 	text     string
-	set      *policy.Set // nil: not yet read
+	set      *policy.Set // nil: not read yet
 	beside   []*manifest.Document
 	problems []Problem
 }
 
-// around is the cluster of one text of state and of what the objects and policies bring along.
+// around is the cluster of one text of state, with the objects that manifests and policies add.
 type around struct {
 	minor, state, brought string
 	known                 bool
@@ -35,19 +35,19 @@ type around struct {
 	types    *schema.Registry
 	docs     []*manifest.Document
 	stored   *state.Cluster // before the requests
-	cluster  *state.Cluster // with what the objects bring along: what policies see
+	cluster  *state.Cluster // including objects from the manifests: the view of policies
 	problems []Problem
 
-	assumed map[string]*state.Cluster // the cluster with namespaces that nobody gave, by their names
+	assumed map[string]*state.Cluster // the cluster with assumed namespaces, by their names
 }
 
-// engineKey is what an engine was made for.
+// engineKey identifies the inputs of an engine.
 type engineKey struct {
 	set     *policy.Set
 	cluster *state.Cluster
 }
 
-// A world is everything that a question is about.
+// A world is the whole context of a question.
 type world struct {
 	minor    string
 	set      *policy.Set
@@ -61,7 +61,7 @@ type world struct {
 	problems []Problem
 }
 
-// world reads what a question holds, and compiles what has changed since the last one.
+// world reads the input of a question, and compiles the changed parts.
 func (s *Session) world(ask *Ask) (*world, error) {
 	if s.policies.set == nil || s.policies.text != ask.Policies {
 		s.policies = readPolicies(ask)
@@ -141,7 +141,7 @@ func readPolicies(ask *Ask) policies {
 	return p
 }
 
-// brought are the objects of a batch that other requests of the batch see too: kinds, namespaces, rights and params.
+// brought returns the objects of a batch that other requests of the batch see: kinds, namespaces, RBAC and params.
 func (p *policies) brought(batch []*manifest.Document) []*manifest.Document {
 	params := map[string]bool{}
 	for _, one := range p.set.Policies {
@@ -160,7 +160,7 @@ func (p *policies) brought(batch []*manifest.Document) []*manifest.Document {
 	return all
 }
 
-// textOf tells apart what is brought along.
+// textOf returns a text that identifies the added objects.
 func textOf(docs []*manifest.Document) string {
 	var text strings.Builder
 	for _, d := range docs {
@@ -197,7 +197,7 @@ func readAround(ask *Ask, minor string, beside, brought []*manifest.Document) (a
 	return a, nil
 }
 
-// add returns a cluster that holds documents too, as a server stores them.
+// add returns a cluster that also contains documents, in the form that a server stores.
 func (a *around) add(ask *Ask, cluster *state.Cluster, docs []*manifest.Document) *state.Cluster {
 	for _, d := range docs {
 		object := d.Object
@@ -231,8 +231,8 @@ func (a *around) add(ask *Ask, cluster *state.Cluster, docs []*manifest.Document
 	return cluster
 }
 
-// assume returns the cluster with the namespaces of the batch that it does not have. On a server such a request fails;
-// a reader wants to know what is said in a cluster that has the namespace.
+// assume returns the cluster with the missing namespaces of the batch. On a server such a request fails, but the user
+// wants the answer of a cluster that has the namespace.
 func (w *world) assume(a *around, ask *Ask) (*state.Cluster, error) {
 	w.assumed = map[string]bool{}
 	var missing []map[string]any

@@ -1,8 +1,8 @@
-// Package replay finds out whether the mutations of a request are safe: whether a second run would change the object
-// again, and whether what one policy set is still there after all others.
+// Package replay checks whether the mutations of a request are safe: whether a second run would change the object
+// again, and whether the final object still has the values that each policy set.
 //
-// A server never looks. It runs policies with reinvocationPolicy IfNeeded a second time when something else has changed
-// the object, and all of them once more on every update.
+// A server does not check this. It runs policies with reinvocationPolicy IfNeeded a second time when something else has
+// changed the object, and all policies once more on every update.
 package replay
 
 import (
@@ -18,34 +18,34 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// A Result is what was found out about one request.
+// A Result is the result of the checks for one request.
 type Result struct {
-	Again  []Change // what a second run of the mutating phase changes; none: it is idempotent
-	Denied string   // the answer of the second run, if it is a denial
-	Lost   []Loss   // what policies set and others took away; none: it survives
-	Beyond []By     // policies that set more than was looked at
+	Again  []Change // the changes of a second run of the mutating phase; none: the mutations are idempotent
+	Denied string   // the answer of the second run, if it denies the request
+	Lost   []Loss   // values that a policy set and others removed or replaced; none: all survive
+	Beyond []By     // policies with more values than the check examines
 }
 
-// most is how many values of one change are looked for in the end.
+// most is the maximum number of values of one change that the check examines.
 const most = 1000
 
-// IsIdempotent reports whether a second run leaves the object as it is.
+// IsIdempotent reports whether a second run does not change the object.
 func (r *Result) IsIdempotent() bool { return len(r.Again) == 0 && r.Denied == "" }
 
-// Survives reports whether what each policy set is there in the end.
+// Survives reports whether the final object has the values that each policy set.
 func (r *Result) Survives() bool { return len(r.Lost) == 0 }
 
-// A Change is what one policy does to the object in the second run.
+// A Change is the effect of one policy on the object in the second run.
 type Change struct {
 	By
-	Paths []string // of what differs, each once
+	Paths []string // of the differences, without duplicates
 	Hunks []rewrite.Hunk
 }
 
-// By names an invocation of a policy.
+// A By identifies an invocation of a policy.
 type By struct{ Policy, Binding, Param string }
 
-// WiderText words that a policy sets more than was looked at.
+// WiderText returns the message for a policy with more values than the check examines.
 func (b By) WiderText() string {
 	return fmt.Sprintf("policy %s sets more than %d values: whether the others survive is not known", b.Policy,
 		most)
@@ -53,18 +53,18 @@ func (b By) WiderText() string {
 
 func changerOf(c *celgate.Change) By { return By{c.Policy, c.Binding, c.Param} }
 
-// A Loss is one value that a policy set and that the object does not have in the end.
+// A Loss is a value that a policy set and that the final object does not have.
 type Loss struct {
 	By
 	Path    string // such as spec.containers[name=app].image; of a list without keys: the list
-	Value   any    // that was set
-	Removed bool   // the policy took the value away, and it is back
+	Value   any    // the value that was set
+	Removed bool   // the policy removed the value, and it is back
 	Item    bool   // the value is an item of the list
-	Thief   By     // who changed it; empty: nobody of the policies
+	Thief   By     // the invocation that changed it; empty: not a policy
 }
 
-// Run runs the mutating phase of a request once more on its result. The decision is that about the request; what was
-// denied is not looked at.
+// Run runs the mutating phase of a request again on its result. The decision is the one about the request; if it is a
+// denial, Run does not check anything.
 func Run(ctx context.Context, engine *celgate.Engine, p *celgate.Prepared, d *celgate.Decision,
 	types *schema.Registry) (*Result, error) {
 	found := &Result{}
@@ -102,7 +102,7 @@ func paths(c *celgate.Change, t *shape.Type) []string {
 	return all
 }
 
-// findLosses compares what each policy set with the end. What a policy changes of its own is not a loss.
+// findLosses compares the values that each policy set with the final object. A policy may change its own values.
 func (r *Result) findLosses(d *celgate.Decision, t *shape.Type) {
 	for i := range d.Changes {
 		c := &d.Changes[i]
@@ -129,13 +129,13 @@ func (r *Result) findLosses(d *celgate.Decision, t *shape.Type) {
 	}
 }
 
-// String words what a policy does in a second run.
+// String describes the effect of a policy in a second run.
 func (c Change) String() string {
 	return fmt.Sprintf("policy %s changes %s again when the mutating phase runs once more", c.Policy,
 		strings.Join(c.Paths, ", "))
 }
 
-// Messages word all that was found.
+// Messages describes all results.
 func (r *Result) Messages() []string {
 	var all []string
 	if r.Denied != "" {
@@ -153,7 +153,7 @@ func (r *Result) Messages() []string {
 	return all
 }
 
-// String words the loss.
+// String describes the loss.
 func (l Loss) String() string {
 	thief := "policy " + l.Thief.Policy
 	if l.Thief.Policy == "" {
@@ -171,7 +171,7 @@ func (l Loss) String() string {
 	}
 }
 
-// Lines word what a second run changes.
+// Lines describes the changes of a second run.
 func (c Change) Lines() []string {
 	var lines []string
 	for _, h := range c.Hunks {

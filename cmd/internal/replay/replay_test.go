@@ -33,7 +33,7 @@ func podType(t *testing.T) *shape.Type {
 	return types.Type(schema.GroupVersionKind{Version: "v1", Kind: "Pod"})
 }
 
-// TestLost holds what is lost of the changes of policies a, b, …, which leave one object each.
+// TestLost tests which changes of policies a, b, … are lost; each policy leaves one object.
 func TestLost(t *testing.T) {
 	for name, tt := range map[string]struct {
 		objects string // from the first to the last
@@ -95,7 +95,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestWrites holds what differs between random objects: what came has it all, and what was has none of it.
+// TestWrites tests the differences between random objects: the new object has all of them, the old one none.
 func TestWrites(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 2000 {

@@ -11,16 +11,16 @@ import (
 	"github.com/celgate/celgate/internal/tree"
 )
 
-// A write is one value that differs between two objects.
+// A write is one difference between two objects.
 type write struct {
 	steps   []step
-	value   any  // that is there, or that was there
-	removed bool // it is no longer there
-	item    bool // of a list without keys, which the steps lead to
-	count   int  // how often the list has the item
+	value   any  // the new value, or the removed one
+	removed bool // the value was removed
+	item    bool // of a list without keys, at the end of the steps
+	count   int  // the number of equal items in the list
 }
 
-// A step leads to a member, or to the item with some keys.
+// A step leads to a member, or to the item with the given keys.
 type step struct {
 	name string
 	keys map[string]any
@@ -49,7 +49,7 @@ func (w *write) path() string {
 	return b.String()
 }
 
-// holds reports whether an object has what was written.
+// holds reports whether an object has the written value.
 func (w *write) holds(object map[string]any) bool {
 	var at any = object
 	for _, s := range w.steps {
@@ -95,7 +95,7 @@ func has(item any, keys map[string]any) bool {
 	return true
 }
 
-// writesOf returns what differs between two objects of a type, which may be nil, leaf by leaf.
+// writesOf returns the differences between two objects of a type, which may be nil, leaf by leaf.
 func writesOf(before, after map[string]any, t *shape.Type) []write {
 	var w writes
 	w.members(nil, before, after, t)
@@ -183,13 +183,13 @@ func counts(list []any) map[string]int {
 // text writes a value as JSON.
 func text(v any) string {
 	b, err := json.Marshal(v)
-	if err != nil { // what came of JSON has a form in it
+	if err != nil { // values decoded from JSON always encode
 		return fmt.Sprint(v)
 	}
 	return string(b)
 }
 
-// isKeyed reports lists whose items all have keys, each once.
+// isKeyed reports lists whose items all have distinct keys.
 func isKeyed(before, after []any, t *shape.Type) bool {
 	if t == nil || t.Kind != shape.List || t.Merge != shape.Keyed || len(t.Keys) == 0 {
 		return false
@@ -210,7 +210,7 @@ func isKeyed(before, after []any, t *shape.Type) bool {
 	return true
 }
 
-// keysOf returns the keys of an item; a key that is absent is nil.
+// keysOf returns the keys of an item; an absent key is nil.
 func keysOf(item any, t *shape.Type) map[string]any {
 	object, _ := item.(map[string]any)
 	keys := map[string]any{}
