@@ -25,8 +25,8 @@ var (
 	comparisonSeed  = flag.Uint64("seed", 1, "draws expressions and objects")
 )
 
-// TestAgreement compares what formulas say of expressions with what an engine says, on random objects of several kinds:
-// true, false or an error. Facts that are assumed of prepared objects must hold of each.
+// TestAgreement compares the values of formulas with those of an engine, on random objects of several kinds: true,
+// false or an error. Every prepared object must satisfy the assumed facts.
 func TestAgreement(t *testing.T) {
 	want := *comparisonCount
 	if want == 0 {
@@ -46,7 +46,7 @@ func TestAgreement(t *testing.T) {
 	t.Logf("%d comparisons of %d expressions: %v, outside %v", a.compared, a.expressions, a.seen, a.outside)
 }
 
-// TestAgreementOfExamples does the same with expressions that people write.
+// TestAgreementOfExamples does the same with handwritten expressions.
 func TestAgreementOfExamples(t *testing.T) {
 	r := room(t)
 	a := &agreement{room: r, rand: rand.New(rand.NewPCG(2, 7)), t: t, seen: map[string]int{}, outside: map[string]int{}}
@@ -127,10 +127,10 @@ type agreement struct {
 	t                     *testing.T
 	compared, expressions int
 	seen                  map[string]int // by verdict
-	outside               map[string]int // by what made it so
+	outside               map[string]int // by cause
 }
 
-// objectsOfExpression is how many objects are made for an expression.
+// objectsOfExpression is the number of objects for each expression.
 const objectsOfExpression = 40
 
 func (a *agreement) expression(kind schema.GroupVersionKind, text string) {
@@ -167,7 +167,7 @@ func (a *agreement) expression(kind schema.GroupVersionKind, text string) {
 	}
 }
 
-// request draws a request, in the form that policies see; nil if the object cannot be decoded.
+// request draws a request in the form that policies see; nil if the object cannot be decoded.
 func (a *agreement) request(req *request, side *Side, p *pool) (*celgate.Request, *celgate.Prepared) {
 	object, _ := p.tree(a.rand, req.object, 0).(map[string]any)
 	meta, _ := object["metadata"].(map[string]any)
@@ -242,8 +242,8 @@ func (a *agreement) compare(req *request, inv *invocation, side *Side, text stri
 	}
 }
 
-// TestRandomPairs proves that random policies are as strict as others, and looks for requests with which they are not:
-// with lists that are longer than those of the formulas. What is no proof has to be a counterexample.
+// TestRandomPairs proves that random policies are as strict as others, and searches for counterexamples to the proofs,
+// with lists that are longer than those of the formulas. Every answer without a proof must have a counterexample.
 func TestRandomPairs(t *testing.T) {
 	pairs := *comparisonCount / 100
 	if pairs == 0 {
@@ -263,7 +263,7 @@ func TestRandomPairs(t *testing.T) {
 	t.Log(a.seen)
 }
 
-// pair asks about two validations, in one direction.
+// pair compares two validations in one direction.
 func (a *agreement) pair(kind schema.GroupVersionKind, old, now string) {
 	res := a.room.Types.ResourceFor(kind)
 	was := sideOf(a.t, a.room, one(kind.Group, kind.Version, res.Resource, old))
@@ -329,9 +329,9 @@ func userTree(u celgate.UserInfo) map[string]any {
 	return out
 }
 
-// A pool has values that an expression speaks of.
+// A pool holds values that an expression mentions.
 type pool struct {
-	longer  bool // lists have more items, and maps more entries, than formulas look at
+	longer  bool // lists have more items, and maps more entries, than formulas cover
 	texts   []string
 	numbers []int64
 }
@@ -355,7 +355,7 @@ func newPool(of *ast.AST) *pool {
 	return p
 }
 
-// tree draws a value for a node, with what was asked of it.
+// tree draws a value for a node, including the members that the formula mentions.
 func (p *pool) tree(rng *rand.Rand, n *node, depth int) any {
 	if n.fixed != nil && n.fixed.isConst() {
 		return n.fixed.before
@@ -415,7 +415,7 @@ func (p *pool) tree(rng *rand.Rand, n *node, depth int) any {
 	return minimal(n.typ, 0)
 }
 
-// An assignment is what an object says about the variables of a machine.
+// An assignment maps the variables of a machine to the values of an object.
 type assignment struct {
 	m     *machine
 	bools map[solve.Formula]bool
@@ -453,7 +453,7 @@ func (a *assignment) set(f solve.Formula, to bool) {
 	}
 }
 
-// absent gives the variables of what is not there values that facts allow.
+// absent assigns values that the facts allow to the variables of absent nodes.
 func (a *assignment) absent(n *node) {
 	a.set(n.truth, n.filled)
 	for i, p := range n.items {
@@ -470,8 +470,8 @@ func (a *assignment) absent(n *node) {
 	}
 }
 
-// node assigns the variables of a node; it reports whether the value fits into its bounds, and fails for one that the
-// node has no place for.
+// node assigns the variables of a node. It reports whether the value is within bounds, and fails for a value that the
+// node cannot represent.
 func (a *assignment) node(n *node, v any) bool {
 	if n == nil {
 		return true
@@ -564,7 +564,7 @@ func (a *assignment) node(n *node, v any) bool {
 	return fits
 }
 
-// A writer writes random expressions about objects of a kind.
+// A writer writes random expressions for objects of a kind.
 type writer struct {
 	rand  *rand.Rand
 	types *schema.Registry
@@ -580,7 +580,7 @@ type place struct {
 
 func (w *writer) roots() []place { return []place{{"object", w.types.Type(w.kind)}} }
 
-// walk goes from a place to one within it; how says whether it is there.
+// walk moves from a place to one within it; how determines the check for absence.
 func (w *writer) walk(p place) (at place, has string) {
 	for range 6 {
 		switch p.typ.Kind {
@@ -621,7 +621,7 @@ func (w *writer) field(t *shape.Type) *shape.Field {
 
 func (w *writer) pick(list ...string) string { return list[w.rand.IntN(len(list))] }
 
-// boolean writes an expression that is a bool, or an error.
+// boolean writes an expression with a bool or an error as result.
 func (w *writer) boolean(depth int, in []place) string {
 	if depth > 0 && w.rand.IntN(3) > 0 {
 		a, b := func() string { return w.boolean(depth-1, in) }, func() string { return w.boolean(depth-1, in) }
@@ -673,16 +673,16 @@ func (w *writer) test(p place, depth int, in []place) string {
 		}
 		return p.text + w.pick(" == ", " != ") + texts()
 	case shape.List:
-		return w.quantified(p, depth, in)
+		return w.quantifier(p, depth, in)
 	case shape.Map:
-		return w.mapped(p, depth, in)
+		return w.mapping(p, depth, in)
 	case shape.Struct:
 		return p.text + w.pick(" != null", " == null")
 	}
 	return p.text + w.pick(" != null", " == null")
 }
 
-func (w *writer) quantified(p place, depth int, in []place) string {
+func (w *writer) quantifier(p place, depth int, in []place) string {
 	w.names++
 	name := "x" + strconv.Itoa(w.names)
 	inner := append(slices.Clone(in), place{name, p.typ.Elem}, place{name, p.typ.Elem}, place{name, p.typ.Elem})
@@ -705,7 +705,7 @@ func (w *writer) quantified(p place, depth int, in []place) string {
 	return p.text + w.pick(".all(", ".exists(") + name + ", " + body() + ")"
 }
 
-func (w *writer) mapped(p place, depth int, in []place) string {
+func (w *writer) mapping(p place, depth int, in []place) string {
 	key := w.pick("'a'", "'b'", "'c'")
 	at := place{p.text + "[" + key + "]", p.typ.Elem}
 	w.names++

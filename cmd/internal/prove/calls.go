@@ -11,7 +11,8 @@ import (
 	"github.com/google/cel-go/common/operators"
 )
 
-// call evaluates a function: those that look at their arguments one by one here, all others once they have values.
+// call evaluates a function call. Functions that evaluate their arguments one by one are here; for all others, apply
+// takes the values.
 func (f *frame) call(e ast.Expr, in *scope) *value {
 	c := e.AsCall()
 	args := c.Args()
@@ -30,7 +31,7 @@ func (f *frame) call(e ast.Expr, in *scope) *value {
 			func() *value { return f.evaluate(args[2], in) })
 	case operators.OptSelect:
 		name := args[1].AsLiteral().Value().(string)
-		return f.lift([]*value{f.evaluate(args[0], in)}, func(l []leaf) *value { return f.optional(l[0], name) })
+		return f.lift([]*value{f.evaluate(args[0], in)}, func(l []leaf) *value { return f.optionalMember(l[0], name) })
 	}
 	var values []*value
 	if c.IsMemberFunction() {
@@ -51,7 +52,7 @@ func (f *frame) call(e ast.Expr, in *scope) *value {
 	return f.apply(c.FunctionName(), values)
 }
 
-// conjoin is && of CEL: false wins over an error.
+// conjoin is && of CEL: false takes precedence over an error.
 func (f *frame) conjoin(a, b *value) *value {
 	a, b = f.toBool(a), f.toBool(b)
 	s := f.store
@@ -133,11 +134,11 @@ func (f *frame) unwrap(name string, v, other *value) *value {
 	return g.value()
 }
 
-// comparisons are the functions that look at the size of a list in a way that a bound of the list keeps.
+// comparisons are the functions that compare the size of a list in a way that preserves the bound of the list.
 var comparisons = []string{operators.Equals, operators.NotEquals, operators.Less, operators.LessEquals,
 	operators.Greater, operators.GreaterEquals}
 
-// apply evaluates a function of values. An error among them is an error.
+// apply evaluates a function of values. If one of them is an error, so is the result.
 func (f *frame) apply(name string, args []*value) *value {
 	f.bound(name, args)
 	return f.lift(args, func(l []leaf) *value {
@@ -150,8 +151,8 @@ func (f *frame) apply(name string, args []*value) *value {
 	})
 }
 
-// bound keeps what a comparison of the size of a list with a constant needs, and gives up bounds for everything else
-// that is done with a size.
+// bound extends lists as far as a comparison of their size with a constant requires, and gives up bounds for any other
+// use of a size.
 func (f *frame) bound(name string, args []*value) {
 	for i, v := range args {
 		if len(v.sized) == 0 {
@@ -176,9 +177,9 @@ func (f *frame) bound(name string, args []*value) {
 func (f *frame) applyTo(name string, l []leaf) *value {
 	switch name {
 	case operators.Equals:
-		return f.equal(l[0], l[1])
+		return f.equality(l[0], l[1])
 	case operators.NotEquals:
-		return f.negate(f.equal(l[0], l[1]))
+		return f.negate(f.equality(l[0], l[1]))
 	case operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals:
 		return f.order(name, l[0], l[1])
 	case operators.In, operators.OldIn:
@@ -227,8 +228,8 @@ func (f *frame) applyTo(name string, l []leaf) *value {
 	return f.opaqueOf(name, l...)
 }
 
-// equal is ==, which compares values of all types.
-func (f *frame) equal(a, b leaf) *value {
+// equality is ==, which compares values of all types.
+func (f *frame) equality(a, b leaf) *value {
 	if a == b {
 		if _, ok := a.(doubleLeaf); !ok {
 			switch a.(type) {
@@ -284,7 +285,7 @@ func formulaOf(b bool) solve.Formula {
 	return solve.False
 }
 
-// equalLists compares lists of scalars, of which one has a fixed length.
+// equalLists compares lists of scalars, one of which has a fixed length.
 func (f *frame) equalLists(a, b *list) *value {
 	if isFixed(a) {
 		a, b = b, a
@@ -311,7 +312,7 @@ func (f *frame) equalLists(a, b *list) *value {
 				}
 			}
 			if n <= i {
-				v := f.lift([]*value{it.value, other.value}, func(l []leaf) *value { return f.equal(l[0], l[1]) })
+				v := f.lift([]*value{it.value, other.value}, func(l []leaf) *value { return f.equality(l[0], l[1]) })
 				same = s.Disjoin(same, s.Conjoin(counts[i][n], v.truth))
 			}
 		}
@@ -320,7 +321,7 @@ func (f *frame) equalLists(a, b *list) *value {
 	return newBool(out)
 }
 
-// isFixed reports a list whose items are all there.
+// isFixed reports a list whose items are all present.
 func isFixed(l *list) bool {
 	return !slices.ContainsFunc(l.items, func(i *item) bool { return i.present != solve.True })
 }
@@ -330,7 +331,7 @@ func (m *machine) sameText(a, b textLeaf) solve.Formula {
 	return same
 }
 
-// textsAreOne says where two texts are equal; not ok: that is outside.
+// textsAreOne returns the condition that two texts are equal; not ok: it cannot be expressed.
 func (m *machine) textsAreOne(a, b textLeaf) (solve.Formula, bool) {
 	switch {
 	case a.isConst() && b.isConst():
@@ -421,7 +422,7 @@ func upperASCII(s string) string {
 	}, s)
 }
 
-// contains is in.
+// contains is the operator in.
 func (f *frame) contains(in, l leaf) *value {
 	switch c := in.(type) {
 	case *list:
@@ -430,7 +431,7 @@ func (f *frame) contains(in, l leaf) *value {
 			n.require(1)
 		}
 		for _, it := range c.items {
-			v := f.lift([]*value{it.value, newLeaf(l)}, func(l []leaf) *value { return f.equal(l[0], l[1]) })
+			v := f.lift([]*value{it.value, newLeaf(l)}, func(l []leaf) *value { return f.equality(l[0], l[1]) })
 			out = f.store.Disjoin(out, f.store.Conjoin(it.present, v.truth))
 		}
 		return newBool(out)
@@ -454,7 +455,7 @@ func (f *frame) contains(in, l leaf) *value {
 	return failure()
 }
 
-// lookUp finds the value of a key that is not constant.
+// lookUp returns the value of a non-constant key.
 func (f *frame) lookUp(in leaf, key textLeaf) (solve.Formula, *value, bool) {
 	g := f.newMerger()
 	found := solve.False
@@ -474,7 +475,7 @@ func (f *frame) lookUp(in leaf, key textLeaf) (solve.Formula, *value, bool) {
 			return 0, nil, false
 		}
 		for _, e := range c.entries() {
-			if e.key == key { // of the entry itself: no other one has its key
+			if e.key == key { // of the entry itself: keys are distinct
 				g.add(e.present, e.value())
 				g.add(e.present.Negate(), failure())
 				return e.present, g.value(), true
@@ -497,7 +498,7 @@ func (f *frame) lookUp(in leaf, key textLeaf) (solve.Formula, *value, bool) {
 	return found, g.value(), true
 }
 
-// index is a[i], or a[?i].
+// index is a[i] or a[?i].
 func (f *frame) index(in, at leaf, optional bool) *value {
 	absent := failure()
 	if optional {
@@ -555,7 +556,7 @@ func (f *frame) index(in, at leaf, optional bool) *value {
 	return failure()
 }
 
-// itemAt is the item of a list with an index: of the items that are there.
+// itemAt returns the item of a list with a given index, counting only present items.
 func (f *frame) itemAt(c *list, n int64, wrap func(solve.Formula, *value) *value, absent *value) *value {
 	counts := f.counts(c.items)
 	g := f.newMerger()
@@ -572,7 +573,7 @@ func (f *frame) itemAt(c *list, n int64, wrap func(solve.Formula, *value) *value
 	return g.value()
 }
 
-// counts says, for each item and after the last, where how many items before it are there.
+// counts returns, for each item and for the end, the conditions for the number of present items before it.
 func (f *frame) counts(items []*item) [][]solve.Formula {
 	s := f.store
 	all := [][]solve.Formula{{solve.True}}
@@ -628,7 +629,7 @@ func (f *frame) count(items []*item, sources []*node) *value {
 	return out
 }
 
-// sets are two functions of the library sets, as what they are over items.
+// sets evaluates two functions of the library sets by their items.
 func (f *frame) sets(name string, a, b leaf) *value {
 	x, ok := a.(*list)
 	y, isList := b.(*list)

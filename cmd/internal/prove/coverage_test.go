@@ -14,8 +14,8 @@ import (
 
 var coverageOf = flag.String("policies", "../../../examples", "folders whose validations are counted, with commas")
 
-// TestCoverage counts the validations of which every part is decided, for the first kind that their policies name, and
-// says what of the others is outside. Policies of the dialect and mutations are not counted.
+// TestCoverage counts the validations whose parts are all decided, for the first kind that their policies name, and
+// reports the undecided parts of the others. It does not count policies of the dialect and mutations.
 func TestCoverage(t *testing.T) {
 	r := room(t)
 	for folder := range strings.SplitSeq(*coverageOf, ",") {
@@ -60,7 +60,7 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// undecidedParts says of each validation what of it, or of the conditions before it, is outside.
+// undecidedParts returns the undecided parts of each validation and of the conditions before it.
 func (r *Room) undecidedParts(p *program) [][]string {
 	out := make([][]string, len(p.validations))
 	cases := casesOf(r.Types, []*policy.Policy{p.Policy})

@@ -13,7 +13,7 @@ import (
 
 var editsOf = flag.String("edited", "../../../examples", "folders whose validations are edited, with commas")
 
-// edits are what a mistake looks like: one text becomes another one.
+// edits are typical mistakes: each replaces one text by another.
 var edits = [][2]string{
 	{" <= ", " < "}, {" < ", " <= "}, {" >= ", " > "}, {" > ", " >= "}, {" == ", " != "}, {" != ", " == "},
 	{" && ", " || "}, {" || ", " && "}, {".all(", ".exists("}, {".exists(", ".all("}, {"!has(", "has("}, {"has(", "!has("},
@@ -21,9 +21,9 @@ var edits = [][2]string{
 	{" > 0", " > 1"}, {"true)", "false)"}, {"'ALL'", "'All'"}, {"\"ALL\"", "\"All\""}, {"/\")", "\")"}, {"/')", "')"},
 }
 
-// TestEdits edits each validation of real policies and asks about both directions: each edit is proved to deny all that
-// was denied, or a request is shown with which it does not. What is undecided is counted, and bounded for the
-// examples: it must have a part that is outside.
+// TestEdits edits each validation of real policies and compares both directions: each answer is a proof that the edit
+// denies everything that was denied, or a counterexample. Undecided answers are counted, and limited for the examples:
+// they must have an undecided part.
 func TestEdits(t *testing.T) {
 	if testing.Short() && *editsOf == "../../../examples" {
 		t.Skip("some hundred questions")
@@ -88,7 +88,7 @@ func bind(t *testing.T, r *Room, p *policy.Policy) *Side {
 	return s
 }
 
-// withValidation is a policy with another expression for a validation.
+// withValidation returns a policy with a replaced expression of a validation.
 func withValidation(p *policy.Policy, i int, text string) *policy.Policy {
 	next := *p
 	next.Validations = slices.Clone(p.Validations)

@@ -12,7 +12,7 @@ import (
 	"github.com/google/cel-go/common/types"
 )
 
-// A scope gives names their values.
+// A scope maps names to values.
 type scope struct {
 	name  string
 	value *value
@@ -28,16 +28,17 @@ func (s *scope) find(name string) *value {
 	return nil
 }
 
-func (s *scope) with(name string, v *value) *scope { return &scope{name, v, s} }
+// bind returns a scope with one more name.
+func (s *scope) bind(name string, v *value) *scope { return &scope{name, v, s} }
 
-// A frame is what expressions of one invocation see.
+// A frame is the context of the expressions of one invocation.
 type frame struct {
 	*machine
 	roots     map[string]*value
 	variables func(name string) *value
 }
 
-// evaluate returns what an expression comes to.
+// evaluate returns the value of an expression.
 func (f *frame) evaluate(e ast.Expr, in *scope) *value {
 	before := f.at.id
 	f.at.id = e.ID()
@@ -113,7 +114,8 @@ func (f *frame) selection(e ast.Expr, in *scope) *value {
 	})
 }
 
-// part is what a value has under a name: where it is present, and what it is there. Not ok: it has no names.
+// part returns the conditions under which a value has a member, and the value of the member. Not ok: it does not have
+// members.
 func (f *frame) part(l leaf, name string) (present solve.Formula, v *value, ok bool) {
 	switch l := l.(type) {
 	case *node:
@@ -151,7 +153,7 @@ func (f *frame) get(l leaf, name string) *value {
 	case opaqueLeaf, *node:
 		return f.opaqueOf("."+name, l)
 	case someLeaf, noneLeaf:
-		return f.optional(l, name)
+		return f.optionalMember(l, name)
 	}
 	return failure()
 }
@@ -170,11 +172,11 @@ func (f *frame) has(l leaf, name string) *value {
 	case someLeaf:
 		return f.lift([]*value{l.value}, func(l []leaf) *value { return f.has(l[0], name) })
 	}
-	return newBool(solve.False) // as interpreter/attributes.go of cel-go tests what has no members
+	return newBool(solve.False) // as interpreter/attributes.go of cel-go tests values without members
 }
 
-// optional is what a.?name is.
-func (f *frame) optional(l leaf, name string) *value {
+// optionalMember is a.?name.
+func (f *frame) optionalMember(l leaf, name string) *value {
 	if present, v, ok := f.part(l, name); ok {
 		if v == nil {
 			return newLeaf(noneLeaf{})
@@ -187,14 +189,14 @@ func (f *frame) optional(l leaf, name string) *value {
 	case noneLeaf:
 		return newLeaf(l)
 	case someLeaf:
-		return f.lift([]*value{l.value}, func(l []leaf) *value { return f.optional(l[0], name) })
+		return f.lift([]*value{l.value}, func(l []leaf) *value { return f.optionalMember(l[0], name) })
 	case *list:
 		return failure()
 	}
 	return newLeaf(noneLeaf{})
 }
 
-// some is an optional value, an error where the value is one.
+// some returns an optional with a value, or an error if the value is an error.
 func (f *frame) some(v *value) *value {
 	g := f.newMerger()
 	g.add(v.err, failure())
@@ -228,7 +230,7 @@ func (f *frame) listLiteral(e ast.ListExpr, in *scope) *value {
 	return g.value()
 }
 
-// mapLiteral returns nil for a map whose keys are not constant.
+// mapLiteral returns nil for a map with a non-constant key.
 func (f *frame) mapLiteral(e ast.MapExpr, in *scope) *value {
 	out := &dict{values: map[string]*value{}}
 	failing := solve.False
@@ -251,7 +253,7 @@ func (f *frame) mapLiteral(e ast.MapExpr, in *scope) *value {
 	return g.value()
 }
 
-// opaqueExpression is what is not known of an expression, by its text and the values of the names in it.
+// opaqueExpression returns an opaque value for an expression, identified by its text and the values of its names.
 func (f *frame) opaqueExpression(e ast.Expr, in *scope) *value {
 	text, free := describe(e)
 	var args []*value
@@ -279,11 +281,10 @@ func (f *frame) identValue(name string, in *scope) *value {
 	if v := f.roots[name]; v != nil {
 		return v
 	}
-	return newLeaf(nullLeaf{}) // the text has the name
+	return newLeaf(nullLeaf{}) // the text contains the name
 }
 
-// describe writes an expression so that others are written otherwise, and lists the names in it that it does not
-// declare.
+// describe writes an expression as a unique text, and lists its free names.
 func describe(e ast.Expr) (text string, free []string) {
 	var b strings.Builder
 	bound := map[string]int{}
@@ -356,7 +357,7 @@ func describe(e ast.Expr) (text string, free []string) {
 	return b.String(), free
 }
 
-// variablesIn lists the variables that an expression uses.
+// variablesIn lists the variables of an expression.
 func variablesIn(e ast.Expr) (names []string) {
 	ast.PreOrderVisit(e, ast.NewExprVisitor(func(x ast.Expr) {
 		if x.Kind() == ast.SelectKind {
@@ -370,10 +371,10 @@ func variablesIn(e ast.Expr) (names []string) {
 	return names
 }
 
-// A loop is a comprehension, and which macro it is like.
+// A loop is a comprehension, classified by the macro it comes from.
 type loop struct {
 	ast.ComprehensionExpr
-	absorbs  bool // a step keeps what ends the loop: all and exists
+	absorbs  bool // a step keeps the value that ends the loop: all and exists
 	counts   bool // exists_one
 	collects bool // map and filter
 }
@@ -491,19 +492,19 @@ func (f *frame) foldOver(c loop, over leaf, init *value, in *scope) *value {
 	}
 	accu := init
 	for _, x := range all {
-		inner := in.with(c.AccuVar(), accu).with(c.IterVar(), x.one)
+		inner := in.bind(c.AccuVar(), accu).bind(c.IterVar(), x.one)
 		if c.IterVar2() != "" {
-			inner = inner.with(c.IterVar2(), x.two)
+			inner = inner.bind(c.IterVar2(), x.two)
 		}
 		accu = f.choose(x.present, f.evaluate(c.LoopStep(), inner), accu)
 	}
 	if c.collects {
 		accu = withSources(accu, sources)
 	}
-	return f.evaluate(c.Result(), in.with(c.AccuVar(), accu))
+	return f.evaluate(c.Result(), in.bind(c.AccuVar(), accu))
 }
 
-// withSources says that the items of a list are of some nodes.
+// withSources sets the nodes of the items of a list.
 func withSources(v *value, sources []*node) *value {
 	out := *v
 	out.alts = slices.Clone(v.alts)

@@ -7,10 +7,10 @@ import (
 	"github.com/celgate/celgate/internal/solve"
 )
 
-// The facts of this file are defaults that the API server has as Go code and that depend on no other member. The random
-// objects of the tests must agree with each of them.
+// The facts in this file are defaults that the API server implements in Go and that do not depend on other members. The
+// random objects of the tests must satisfy each of them.
 
-// defaulted are members that the server gives every struct of a type (pkg/apis/core/v1/defaults.go and
+// defaulted are the members that the server sets in every struct of a type (pkg/apis/core/v1/defaults.go and
 // pkg/apis/apps/v1/defaults.go v1.37.2).
 var defaulted = map[string][]string{
 	"k8s.io/api/core/v1.PodSpec": {"restartPolicy", "dnsPolicy", "schedulerName", "securityContext",
@@ -23,17 +23,17 @@ var defaulted = map[string][]string{
 	"k8s.io/api/core/v1.ServiceSpec":     {"type", "sessionAffinity"},
 }
 
-// registered are lists without which the registry stores no object. Validating policies come after the registry.
+// registered are lists that the registry requires in every stored object. Validating policies run after the registry.
 var registered = map[string][]string{"k8s.io/api/core/v1.PodSpec": {"containers"}}
 
 func isRegistered(t *shape.Type, name string) bool { return slices.Contains(registered[t.Name], name) }
 
 func isDefaulted(t *shape.Type, name string) bool { return slices.Contains(defaulted[t.Name], name) }
 
-// volumeType has members of which the server sets emptyDir if there is no other one.
+// volumeType is a type for which the server sets the member emptyDir if it does not have another member.
 const volumeType = "k8s.io/api/core/v1.Volume"
 
-// assumeSource says that a volume has a source.
+// assumeSource assumes that a volume has a source.
 func (n *node) assumeSource() {
 	var sources []solve.Formula
 	for i := range n.typ.Fields {

@@ -8,17 +8,17 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// claimName is the name of the policy that stands for a claim.
+// claimName is the name of the policy that represents a claim.
 const claimName = "claim"
 
-// A ClaimError is that of a claim that does not compile.
+// A ClaimError reports a claim that does not compile.
 type ClaimError struct{ Message string }
 
 func (e *ClaimError) Error() string { return "the claim: " + e.Message }
 
-// Holds says whether a claim, a CEL expression, is true of every object that a set admits when it is created or
-// updated: whether the set is as strict as a policy with the claim as its validation. It is about the resources that
-// the policies name, or about those of them that are given, such as pods or deployments.apps.
+// Holds proves that a claim, a CEL expression, is true of every object that a set admits when it is created or updated:
+// that the set is as strict as a policy with the claim as its validation. It covers the resources that the policies
+// name, or only the given ones, such as pods or deployments.apps.
 func (r *Room) Holds(ctx context.Context, claim string, s *Side, resources []string) (*Result, error) {
 	var policies []*policy.Policy
 	for _, p := range s.programs {

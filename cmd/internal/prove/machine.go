@@ -11,26 +11,26 @@ import (
 
 // A machine evaluates expressions for all objects of a kind at once.
 //
-// Lists and maps have a bound, the size of their class. It loses nothing where it is reached: an evaluation of a
-// quantifier over a list needs no more items than require asks for to come to what it comes to (one for which all is
-// false, or an error; two for which exists_one is true), and leaving the others out changes none of them, in the
-// contexts that are left. So an object with longer lists has a smaller one beside it for which everything comes to the
-// same, as long as the sum of what is required of a list is not above its size. Where it is, the sizes grow and
-// everything is evaluated again; where that does not end, there is no proof. What of a list does not depend on its
-// items in this way (an index that is not constant, arithmetic with its size) leaves it unbounded.
+// Lists and maps have a bound, the size of their class. Within the bound, answers are exact: the result of a quantifier
+// over a list depends on at most as many items as require registers (one item for which all is false, or an error; two
+// for which exists_one is true), and removing the others does not change it, in the supported contexts. So for every
+// object with longer lists, a smaller object exists for which all expressions have the same results, as long as the sum
+// of the required items of a list does not exceed its size. Otherwise the sizes grow and everything is evaluated again;
+// if that does not end, the result is not a proof. Uses of a list that do not depend on its items in this way (a
+// non-constant index, arithmetic with its size) leave it unbounded.
 type machine struct {
 	store *solve.Store
 	nodes []*node
 	sizes map[string]int      // by class
 	keys  map[string][]string // of maps, by class: constant keys
-	grown bool                // keys are new: evaluate again
+	grown bool                // new keys were found: evaluate again
 
 	opaques   map[string]*opaque
 	unknown   []*opaque
-	wishes    []solve.Formula // what holds of most objects
-	unbounded []reason        // why there is no proof: the bound of a list loses something
+	wishes    []solve.Formula // properties of most objects
+	unbounded []reason        // the reason why the result is not a proof: the bound of a list is not exact
 
-	at source // of the expression that is evaluated
+	at source // of the current expression
 }
 
 // A source is an expression with its syntax tree.
@@ -38,29 +38,29 @@ type source struct {
 	policy *policy.Policy
 	expr   policy.Expr
 	ast    *ast.AST
-	id     int64 // of the node at hand
+	id     int64 // of the current node
 }
 
-// A reason says which part of an expression is outside of what can be decided.
+// A reason names the part of an expression that cannot be decided.
 type reason struct {
 	source
 	what string
 }
 
-// An opaque is what an expression comes to that is outside: anything, but always the same.
+// An opaque is the unknown value of an undecided expression: any value, but always the same one.
 type opaque struct {
 	key string
 	err solve.Formula
 	reason
 	val           *value
-	isBool, truth solve.Formula // of an untyped one that was used as a bool, or the truth of one that is a bool
+	isBool, truth solve.Formula // of an untyped value used as a bool, or the truth of a bool
 	asked         bool
 	num           solve.Int  // of an int
 	text          solve.Text // of a string
 	isText        bool
 }
 
-// isIn reports whether something depends on the value.
+// isIn reports whether a formula with these variables depends on the value.
 func (o *opaque) isIn(v solve.Variables) bool {
 	return v.Bools[o.err] || o.asked && (v.Bools[o.isBool] || v.Bools[o.truth]) || o.num != 0 && v.Ints[o.num] ||
 		o.isText && v.Texts[o.text]
@@ -75,7 +75,7 @@ func (m *machine) size(class string) int { return max(1, m.sizes[class]) }
 // mostItems is the largest bound of a list.
 const mostItems = 10
 
-// settle reports whether all lists were as long as was required; if not, it makes the sizes larger.
+// settle reports whether all lists were as long as required; otherwise it increases the sizes.
 func (m *machine) settle() bool {
 	done := !m.grown
 	for _, n := range m.nodes {
@@ -92,14 +92,14 @@ func (m *machine) settle() bool {
 	return done
 }
 
-// leaveUnbounded says that the bounds of lists lose something.
+// leaveUnbounded records that the bounds of lists are not exact.
 func (m *machine) leaveUnbounded(sources []*node, what string) {
 	if len(sources) > 0 {
 		m.unbounded = append(m.unbounded, reason{m.at, what})
 	}
 }
 
-// opaqueValue is what is not known of an expression: any value of a type, or an error. The key tells what it is of.
+// opaqueValue returns an unknown value: any value of a type, or an error. The key identifies it.
 func (m *machine) opaqueValue(key string, t *types.Type, what string) *value {
 	o := m.opaques[key]
 	if o == nil {
@@ -119,7 +119,7 @@ func (m *machine) newOpaque(key, what string) *opaque {
 	return o
 }
 
-// typedValue is any value of a type.
+// typedValue returns any value of a type.
 func (m *machine) typedValue(o *opaque, t *types.Type) *value {
 	switch {
 	case t == nil:
@@ -137,7 +137,7 @@ func (m *machine) typedValue(o *opaque, t *types.Type) *value {
 	return newLeaf(opaqueLeaf{o})
 }
 
-// join is a text of which nothing is known but that it depends on two others: joining texts is no error.
+// join returns a text that only depends on two others: joining texts is never an error.
 func (m *machine) join(a, b textLeaf) *value {
 	key := keyOf("join", newLeaf(a), newLeaf(b))
 	o := m.opaques[key]
@@ -148,7 +148,7 @@ func (m *machine) join(a, b textLeaf) *value {
 	return o.val
 }
 
-// keyOf is a text for a function of values: equal for equal ones, and for no others.
+// keyOf returns a key for a function of values: the same key for equal values only.
 func keyOf(function string, args ...*value) string {
 	var key strings.Builder
 	key.WriteString(function)
@@ -159,12 +159,12 @@ func keyOf(function string, args ...*value) string {
 	return key.String()
 }
 
-// opaqueCall is what is not known of a function of values.
+// opaqueCall returns the unknown result of a function of values.
 func (m *machine) opaqueCall(function string, args ...*value) *value {
 	return m.opaqueValue(keyOf(function, args...), m.typeHere(), function)
 }
 
-// typeHere is the type of the part of an expression at hand, nil if it is not known.
+// typeHere returns the type of the current part of an expression, nil if it is not known.
 func (m *machine) typeHere() *types.Type {
 	if m.at.ast == nil {
 		return nil
@@ -181,7 +181,7 @@ func (m *machine) opaqueOf(function string, leaves ...leaf) *value {
 	return m.opaqueCall(function, args...)
 }
 
-// toBool makes an opaque value a bool, if it is one.
+// toBool converts an opaque value to a bool, if it is one.
 func (m *machine) toBool(v *value) *value {
 	g := m.newMerger()
 	for _, p := range v.parts() {

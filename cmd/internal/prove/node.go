@@ -8,20 +8,20 @@ import (
 	"github.com/celgate/celgate/internal/solve"
 )
 
-// A node is a value in an object that stands for all objects of a kind. What is in it is made when it is asked for.
+// A node is a value in an object that represents all objects of a kind. Its members are created on demand.
 type node struct {
 	m       *machine
 	id      int
-	path    string // for people, such as object.spec.containers[0].image
-	class   string // the path without indexes: nodes of one class are of one size
+	path    string // for messages, such as object.spec.containers[0].image
+	class   string // the path without indexes: nodes of one class have the same size
 	typ     *shape.Type
-	builtin bool      // of a built-in kind: the server writes it by a Go type
-	sourced bool      // it is a volume of which it is said that it has a source
-	fixed   *textLeaf // what it is, of one that is not free
-	filled  bool      // never empty where it is present, because it is a list or map with omitempty
+	builtin bool      // of a built-in kind: the server encodes it from a Go type
+	sourced bool      // a volume that is assumed to have a source
+	fixed   *textLeaf // the known value of a fixed node
+	filled  bool      // never empty if present, because it is a list or map with omitempty
 
 	null  solve.Formula // it is null
-	val   *value        // once it was asked for
+	val   *value        // nil until the first use
 	truth solve.Formula // of a boolean
 	num   solve.Int
 	text  solve.Text
@@ -35,13 +35,13 @@ type node struct {
 	demand  int
 }
 
-// A part is a value that is in another one where present is true.
+// A part is a value in another one, which is present if the formula is true.
 type part struct {
 	present solve.Formula
 	*node
 }
 
-// A slot is an entry of a map, where present is true.
+// A slot is an entry of a map, which is present if the formula is true.
 type slot struct {
 	part
 	key textLeaf
@@ -55,7 +55,7 @@ func (m *machine) newNode(path, class string, t *shape.Type, builtin bool) *node
 
 func (n *node) isList() bool { return n.typ.Kind == shape.List }
 
-// value is the node as a value of CEL, where it is present.
+// value returns the node as a CEL value, for the case that it is present.
 func (n *node) value() *value {
 	if n.val == nil {
 		g := n.m.newMerger()
@@ -109,7 +109,7 @@ func (n *node) makeText() leaf {
 	return textLeaf{x: n.text, isVar: true}
 }
 
-// member is a declared member of a struct, nil if there is none.
+// member returns a declared member of a struct, nil if it does not exist.
 func (n *node) member(name string) *part {
 	if p := n.members[name]; p != nil {
 		return p
@@ -144,8 +144,8 @@ func (n *node) addMember(name string, p *part) {
 	n.order = append(n.order, name)
 }
 
-// presenceOf says where a member of a struct is present. Facts, for built-in kinds: Go writes a struct that is no
-// pointer always, and what has no omitempty always.
+// presenceOf returns the condition that a member of a struct is present. Facts for built-in kinds: Go always encodes
+// structs that are not pointers, and members without omitempty.
 func (m *machine) presenceOf(f *shape.Field, builtin bool) solve.Formula {
 	if builtin && !f.OmitZero && (!f.OmitEmpty || f.Type.Kind == shape.Struct && !f.Pointer) {
 		return solve.True
@@ -153,8 +153,8 @@ func (m *machine) presenceOf(f *shape.Field, builtin bool) solve.Formula {
 	return m.store.NewBool()
 }
 
-// nullness says where a member that is present is null: Go writes a nil list, map or pointer without omitempty so, and
-// a time that is not set.
+// nullness returns the condition that a present member is null: Go encodes a nil list, map or pointer without omitempty
+// as null, and also a zero time.
 func (m *machine) nullness(f *shape.Field, builtin bool) solve.Formula {
 	if !builtin {
 		if f.Type.Nullable {
@@ -179,7 +179,7 @@ func (m *machine) nullness(f *shape.Field, builtin bool) solve.Formula {
 	return solve.False
 }
 
-// list is a node of a list as a list: with as many items as its class has.
+// list returns the list of a node, with as many items as its class has.
 func (n *node) list() *list {
 	if n.listed == nil {
 		n.listed = &list{sources: []*node{n}, name: "node " + strconv.Itoa(n.id)}
@@ -206,10 +206,10 @@ func (n *node) makeItems() []*item {
 	return all
 }
 
-// require says that so many items of a list, or entries of a map, have to be kept when others are left out.
+// require records the number of items of a list, or entries of a map, that a smaller object must keep.
 func (n *node) require(items int) { n.demand += items }
 
-// entries are the slots of a map: one for each constant key that is asked for, and some for others.
+// entries returns the slots of a map: one for each requested constant key, and some for others.
 func (n *node) entries() []*slot {
 	if n.slots != nil {
 		return n.slots
@@ -232,7 +232,7 @@ func (n *node) entries() []*slot {
 				apart = s.Disjoin(other.present.Negate(), apart)
 			}
 			s.Assume(apart)
-			if j == len(n.slots)-1 && j >= len(keys) { // which of the others is there makes no difference
+			if j == len(n.slots)-1 && j >= len(keys) { // the other slots are interchangeable
 				s.Assume(s.Disjoin(other.present, made.present.Negate()))
 			}
 		}
@@ -247,11 +247,11 @@ func (n *node) entries() []*slot {
 	return n.slots
 }
 
-// entry is the slot of a map with a constant key.
+// entry returns the slot of a map with a constant key.
 func (n *node) entry(key string) *slot {
 	if !slices.Contains(n.m.keys[n.class], key) {
 		n.m.keys[n.class] = append(n.m.keys[n.class], key)
-		n.m.grown = true // the slots are made anew
+		n.m.grown = true // the slots are recreated
 		return &slot{part{n.m.store.NewBool(),
 			n.m.newNode(n.path+"["+strconv.Quote(key)+"]", n.class+"{}", n.typ.Elem, n.builtin)}, textOf(key)}
 	}
@@ -260,7 +260,7 @@ func (n *node) entry(key string) *slot {
 			return e
 		}
 	}
-	n.m.grown = true // a key that came after the slots were made
+	n.m.grown = true // a key that was found after the slots were created
 	return &slot{part{n.m.store.NewBool(),
 		n.m.newNode(n.path+"["+strconv.Quote(key)+"]", n.class+"{}", n.typ.Elem, n.builtin)}, textOf(key)}
 }

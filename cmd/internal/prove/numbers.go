@@ -9,7 +9,7 @@ import (
 	"github.com/google/cel-go/common/operators"
 )
 
-// order is < and its like.
+// order is <, <=, > and >=.
 func (f *frame) order(name string, a, b leaf) *value {
 	if name == operators.Greater || name == operators.GreaterEquals {
 		a, b = b, a
@@ -49,7 +49,7 @@ func sameKind(a, b leaf) bool {
 	return x && y
 }
 
-// compareInts returns what a - b <= c is for a c of 0 or -1; nil if that is outside.
+// compareInts returns a function for a - b <= c, where c is 0 or -1; nil if it cannot be expressed.
 func (f *frame) compareInts(a, b leaf) func(c int64) solve.Formula {
 	switch x := a.(type) {
 	case lengthLeaf:
@@ -77,7 +77,7 @@ func (f *frame) compareInts(a, b leaf) func(c int64) solve.Formula {
 	return nil
 }
 
-// wholeOf is a double that is a small whole number, as an int64.
+// wholeOf returns a double that is a small whole number as an int64.
 func wholeOf(d float64) (int64, bool) {
 	if d != math.Trunc(d) || math.Abs(d) > 1<<52 {
 		return 0, false
@@ -96,7 +96,8 @@ func (f *frame) isUpTo(t textLeaf, n int64) solve.Formula {
 	return f.store.Member(t.x, f.store.UpTo(int(n)))
 }
 
-// longest is the length up to which lengths of texts are told apart: no object has a longer one, by its size.
+// longest is the length up to which lengths of texts are distinguished: the size limit of objects excludes longer
+// texts.
 const longest = 3 << 20
 
 func (f *frame) compareLinear(x, y intLeaf) func(c int64) solve.Formula {
@@ -120,7 +121,7 @@ func (f *frame) compareLinear(x, y intLeaf) func(c int64) solve.Formula {
 	return nil
 }
 
-// linear is factor*x + more <= bound + c.
+// linear returns factor*x + more <= bound + c.
 func (f *frame) linear(l intLeaf, bound *big.Int, c int64) solve.Formula {
 	right := new(big.Int).Add(bound, big.NewInt(c))
 	right.Sub(right, big.NewInt(l.more))
@@ -131,22 +132,22 @@ func (f *frame) linear(l intLeaf, bound *big.Int, c int64) solve.Formula {
 		if inexact && right.Sign() < 0 {
 			quotient.Sub(quotient, big.NewInt(1))
 		}
-		return f.upTo(l.x, quotient)
+		return f.boundAbove(l.x, quotient)
 	}
 	if inexact && right.Sign() < 0 { // x >= ceiling; both are negative: the quotient is positive and below
 		quotient.Add(quotient, big.NewInt(1))
 	}
-	return f.upTo(l.x, quotient.Sub(quotient, big.NewInt(1))).Negate()
+	return f.boundAbove(l.x, quotient.Sub(quotient, big.NewInt(1))).Negate()
 }
 
-func (f *frame) upTo(x solve.Int, n *big.Int) solve.Formula {
+func (f *frame) boundAbove(x solve.Int, n *big.Int) solve.Formula {
 	if !n.IsInt64() {
 		return formulaOf(n.Sign() > 0)
 	}
 	return f.store.Difference(x, 0, n.Int64())
 }
 
-// calculate is + - * and the sign; + also joins texts and lists.
+// calculate is +, -, * and the sign; + also joins texts and lists.
 func (f *frame) calculate(name string, l []leaf) *value {
 	if len(l) == 1 {
 		n, ok := l[0].(intLeaf)
@@ -198,7 +199,7 @@ func (f *frame) calculate(name string, l []leaf) *value {
 	return f.opaqueOf(name, l...)
 }
 
-// classOf is the type of what can be added to its like; numbers of different types cannot.
+// classOf returns the type class of operands: numbers of different types cannot be added.
 func classOf(l leaf) string {
 	switch l.(type) {
 	case intLeaf, lengthLeaf:
@@ -246,7 +247,7 @@ func (f *frame) sum(a intLeaf, sign int64, more *big.Int, name string, l []leaf)
 	return f.checkRange(a.x, factor, total.Add(total, more), name, l)
 }
 
-// checkRange is factor*x + more, and an error where that is no int64.
+// checkRange returns factor*x + more, and an error if it does not fit int64.
 func (f *frame) checkRange(x solve.Int, factor, more *big.Int, name string, l []leaf) *value {
 	if x == 0 {
 		if !more.IsInt64() {

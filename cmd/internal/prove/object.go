@@ -11,7 +11,7 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// A Case is one kind of request that policies are asked about.
+// A Case is a class of requests.
 type Case struct {
 	Resource    *schema.Resource
 	SubResource string
@@ -19,12 +19,12 @@ type Case struct {
 	Kind        schema.GroupVersionKind
 }
 
-// isOutside reports a case that is not decided yet.
+// isOutside reports a case that is not supported yet.
 func (c Case) isOutside() bool {
 	return c.Operation == "CONNECT" || c.SubResource != "" && c.Operation == "CREATE"
 }
 
-// String is the case in words.
+// String describes the case.
 func (c Case) String() string {
 	name := c.Resource.Resource
 	if c.SubResource != "" {
@@ -36,14 +36,14 @@ func (c Case) String() string {
 	return fmt.Sprintf("%s %s %s", c.Operation, c.Resource.Version, name)
 }
 
-// hasNamespace reports requests with a namespace. Those for a Namespace have its own name as one.
+// hasNamespace reports requests with a namespace. Requests for a Namespace have its own name as the namespace.
 func (c Case) hasNamespace() bool { return c.Resource.Namespaced || c.isNamespace() }
 
 func (c Case) isNamespace() bool {
 	return c.Resource.Group == "" && c.Resource.Resource == "namespaces"
 }
 
-// A request stands for all requests of a case.
+// A request represents all requests of a case.
 type request struct {
 	Case
 	m                 *machine
@@ -53,7 +53,7 @@ type request struct {
 	name, inNamespace textLeaf
 	dryRun            solve.Formula
 	roots             map[string]*value
-	params            map[string]*params // by what selects them
+	params            map[string]*params // by the binding's selection
 	types             *schema.Registry
 }
 
@@ -62,7 +62,7 @@ type params struct {
 	kind   schema.GroupVersionKind
 	ref    *policy.ParamRef
 	exists solve.Formula
-	node   *node // nil: of an unknown kind
+	node   *node // nil: the kind is unknown
 	value  *value
 }
 
@@ -78,7 +78,7 @@ var (
 
 var namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
 
-// newRequest makes the names that expressions see.
+// newRequest creates the names that expressions see.
 func newRequest(m *machine, c Case, types *schema.Registry) *request {
 	r := &request{Case: c, m: m, types: types, params: map[string]*params{}}
 	r.name = textLeaf{x: m.newName("a"), isVar: true}
@@ -116,7 +116,7 @@ func newRequest(m *machine, c Case, types *schema.Registry) *request {
 
 func (m *machine) newName(wish string) solve.Text { return m.store.NewText(wish) }
 
-// newObject is an object of a kind.
+// newObject returns an object of a kind.
 func (r *request) newObject(name string, kind schema.GroupVersionKind, t *shape.Type, builtin bool) *node {
 	n := r.m.newNode(name, name, t, builtin)
 	n.fix("apiVersion", textOf(kind.GroupVersion().String()))
@@ -134,14 +134,14 @@ func (r *request) newObject(name string, kind schema.GroupVersionKind, t *shape.
 	return n
 }
 
-// fix gives a member of a struct its value.
+// fix sets the value of a member of a struct.
 func (n *node) fix(name string, to textLeaf) {
 	made := n.m.newNode(n.path+"."+name, n.class+"."+name, textType, n.builtin)
 	made.val, made.fixed = newLeaf(to), &to
 	n.addMember(name, &part{solve.True, made})
 }
 
-// declaredMetadata are the members of a namespace's metadata that policies see.
+// declaredMetadata are the metadata members of a namespace that policies see.
 var declaredMetadata = []string{"name", "generateName", "namespace", "labels", "annotations", "uid", "creationTimestamp",
 	"deletionGracePeriodSeconds", "deletionTimestamp", "generation", "resourceVersion", "finalizers"}
 
@@ -175,7 +175,7 @@ func (r *request) newNamespace() *node {
 	return n
 }
 
-// newRequestValue is the variable request.
+// newRequestValue returns the variable request.
 func (r *request) newRequestValue() *value {
 	group := func(group, version, last, name string) *value {
 		return newLeaf(&dict{keys: []string{"group", "version", last}, values: map[string]*value{
@@ -204,7 +204,7 @@ func (r *request) newRequestValue() *value {
 	return newLeaf(d)
 }
 
-// tree is a node in a model, as JSON.
+// tree returns the value of a node in a model, as JSON.
 func (n *node) tree(m *solve.Model) any {
 	if m.Holds(n.null) {
 		return nil
@@ -284,7 +284,7 @@ func textIn(m *solve.Model, l textLeaf) string {
 	return l.before + m.Text(l.x) + l.after
 }
 
-// distinguish gives the items of a keyed list keys of their own, where the model leaves them open.
+// distinguish sets distinct keys for the items of a keyed list if the model leaves them open.
 func distinguish(items []any, t *shape.Type) {
 	if t.Merge != shape.Keyed {
 		return
@@ -315,7 +315,7 @@ func distinguish(items []any, t *shape.Type) {
 
 const placeholder = "a"
 
-// minimal is a value of a type with nothing but what is required.
+// minimal returns a value of a type with only the required parts.
 func minimal(t *shape.Type, depth int) any {
 	switch t.Kind {
 	case shape.Boolean:
@@ -360,7 +360,7 @@ func minimal(t *shape.Type, depth int) any {
 	return map[string]any{}
 }
 
-// labels is the labels of an object as a node; nil for an object without any.
+// labelsOf returns the labels of an object as a node; nil if it does not have labels.
 func labelsOf(n *node) (*part, *part) {
 	meta := n.member("metadata")
 	if meta == nil {
@@ -369,5 +369,5 @@ func labelsOf(n *node) (*part, *part) {
 	return meta, meta.node.member("labels")
 }
 
-// isSuffix reports the class of a member, such as ".labels".
+// isCalled reports whether the class of a node ends in a member, such as ".labels".
 func (n *node) isCalled(name string) bool { return strings.HasSuffix(n.class, "."+name) }

@@ -11,7 +11,7 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// The relations of the pairs: of what the old and the new one deny.
+// The relations between the requests that the old and the new policy deny.
 const (
 	same   = "="
 	looser = "<" // the new one denies less
@@ -19,12 +19,12 @@ const (
 	other  = "<>"
 )
 
-// knownPairs are pairs of validations, for a kind, whose relation is known.
+// knownPairs are pairs of validations, for a kind, with their relation.
 var knownPairs = []struct{ kind, old, now, relation string }{
 	{"Deployment", "object.spec.replicas <= 5", "object.spec.replicas < 6", same},
 	{"Deployment", "object.spec.replicas <= 5", "object.spec.replicas < 5", tight},
 	{"Deployment", "object.spec.replicas <= 5 && object.spec.replicas >= 2", "object.spec.replicas in [2, 3, 4, 5]", same},
-	{"Deployment", "object.spec.replicas * 2 <= 11", "object.spec.replicas <= 5", same}, // replicas have 32 bits
+	{"Deployment", "object.spec.replicas * 2 <= 11", "object.spec.replicas <= 5", same}, // replicas is an int32
 	{"Deployment", "object.spec.replicas + 1 <= 6", "object.spec.replicas <= 5", same},
 	{"Deployment", "object.spec.replicas != 3", "object.spec.replicas < 3 || object.spec.replicas > 3", same},
 	{"Deployment", "has(object.spec.replicas) && object.spec.replicas < 4", "object.spec.replicas < 4", same},
@@ -59,7 +59,7 @@ var knownPairs = []struct{ kind, old, now, relation string }{
 	{"Pod", "object.spec.?priority.orValue(0) < 100 && object.spec.?priority.orValue(0) > -100", "object.spec.?priority.orValue(0) in [0]", tight},
 	{"Service", "object.spec.type != 'NodePort'", "!(object.spec.type == 'NodePort' || object.spec.type == 'LoadBalancer')", tight},
 	{"ConfigMap", "!has(object.immutable) || object.immutable", "!has(object.immutable) || object.immutable == true", same},
-	{"ConfigMap", "object.data.size() > 0", "has(object.data)", same}, // an empty map is not written
+	{"ConfigMap", "object.data.size() > 0", "has(object.data)", same}, // an empty map is not encoded
 	{"Namespace", "object.metadata.name.startsWith('team-')", "object.metadata.name.matches('^team-')", same},
 }
 
@@ -75,7 +75,7 @@ func TestKnownPairs(t *testing.T) {
 	}
 }
 
-// checkRelation asks about both directions.
+// checkRelation compares both directions.
 func checkRelation(t *testing.T, r *Room, was, is *Side, relation, what string) {
 	t.Helper()
 	for _, d := range []struct {

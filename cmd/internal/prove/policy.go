@@ -81,22 +81,22 @@ func compileProgram(envs *celenv.Set, p *policy.Policy) (*program, error) {
 	return out, nil
 }
 
-// An invocation is one policy by one binding, for all requests of a case.
+// An invocation is the evaluation of a policy with one binding, for all requests of a case.
 type invocation struct {
 	conditions  []*value
 	matched     solve.Formula // by rules and selectors
 	applies     solve.Formula // and by all conditions
-	failing     solve.Formula // the conditions are an error that denies
+	failing     solve.Formula // the conditions have an error that denies
 	validations []solve.Formula
 	values      []*value // of validations
 }
 
-// deny says where it denies a request.
+// deny returns the condition under which it denies a request.
 func (i *invocation) deny(s *solve.Store) solve.Formula {
 	return s.Disjoin(i.failing, s.Any(i.validations...))
 }
 
-// invoke evaluates a policy in a binding.
+// invoke evaluates a policy with a binding.
 func (r *request) invoke(p *program, b *policy.Binding) *invocation {
 	m, s := r.m, r.m.store
 	out := &invocation{}
@@ -150,7 +150,7 @@ func cloneRoots(roots map[string]*value) map[string]*value {
 	return out
 }
 
-// evaluator evaluates expressions of a policy, and its variables once each.
+// evaluator evaluates expressions of a policy, and each of its variables once.
 func (r *request) evaluator(p *program, roots map[string]*value) func(*ast.AST, policy.Expr) *value {
 	known := map[string]*value{}
 	var run func(tree *ast.AST, x policy.Expr) *value
@@ -170,7 +170,7 @@ func (r *request) evaluator(p *program, roots map[string]*value) func(*ast.AST, 
 			if !ok {
 				return nil
 			}
-			known[name] = failure() // of one that names itself
+			known[name] = failure() // of a variable that uses itself
 			known[name] = run(tree, p.exprs[name])
 		}
 		return known[name]
@@ -178,8 +178,9 @@ func (r *request) evaluator(p *program, roots map[string]*value) func(*ast.AST, 
 	return run
 }
 
-// rootsFor are the names with the params that a binding selects, and where there are any. Of several params that a
-// selector selects one is enough: what denies does so because of one, and what admits admits with each.
+// rootsFor returns the names with the params that a binding selects, and the condition that there are any. A selector
+// may select several params, but one is enough: a denial needs only one of them, and a request is admitted if each of
+// them admits it.
 func (r *request) rootsFor(p *policy.Policy, b *policy.Binding) (map[string]*value, solve.Formula) {
 	if p.ParamKind == nil {
 		return r.roots, solve.True
@@ -208,7 +209,7 @@ func (r *request) rootsFor(p *policy.Policy, b *policy.Binding) (map[string]*val
 	return roots, param.exists
 }
 
-// matches says where rules and selectors match.
+// matches returns the condition under which rules and selectors match.
 func (r *request) matches(p *policy.Policy, c *policy.MatchResources) solve.Formula {
 	if c == nil {
 		return solve.True
@@ -296,7 +297,7 @@ func isEverything(sel *metav1.LabelSelector) bool {
 	return sel == nil || len(sel.MatchLabels)+len(sel.MatchExpressions) == 0
 }
 
-// selects says where a selector selects an object, as labels.Selector does.
+// selects returns the condition under which a selector matches an object, as labels.Selector does.
 func (r *request) selects(sel *metav1.LabelSelector, n *node) solve.Formula {
 	s := r.m.store
 	meta, labels := labelsOf(n)
@@ -338,7 +339,7 @@ func (r *request) selects(sel *metav1.LabelSelector, n *node) solve.Formula {
 	return out
 }
 
-// casesOf are the requests that the rules of policies name.
+// casesOf returns the classes of requests that the rules of policies match.
 func casesOf(types *schema.Registry, policies []*policy.Policy) []Case {
 	var all []Case
 	seen := map[Case]bool{}
@@ -379,7 +380,7 @@ func casesOf(types *schema.Registry, policies []*policy.Policy) []Case {
 	return all
 }
 
-// operationsOf are the operations that a server has for a resource or for a subresource.
+// operationsOf returns the operations that a server has for a resource or a subresource.
 func operationsOf(sub string) []string {
 	switch sub {
 	case "":
@@ -392,7 +393,7 @@ func operationsOf(sub string) []string {
 	return []string{"UPDATE"}
 }
 
-// isKept reports whether a set has a clause as it is, word for word.
+// isKept reports whether a set contains a clause unchanged.
 func (s *Side) isKept(k clause) bool {
 	for _, p := range s.programs {
 		for b := range s.Set.EachBinding() {
@@ -412,7 +413,7 @@ func hasRule(p *policy.Policy, k clause) bool {
 	})
 }
 
-// sameText reports whether two policies say the same but for their validations.
+// sameText reports whether two policies are equal except for their validations.
 func sameText(a, b *policy.Policy) bool {
 	texts := func(all []policy.NamedExpr) (list []string) {
 		for _, x := range all {
@@ -426,7 +427,7 @@ func sameText(a, b *policy.Policy) bool {
 		slices.Equal(texts(a.Variables), texts(b.Variables))
 }
 
-// rank puts what people look at first first.
+// rank sorts common requests first.
 func rank(c Case) int {
 	switch {
 	case c.SubResource != "":

@@ -1,10 +1,10 @@
-// Package prove says what policies can never do. It evaluates their expressions for all objects at once, to formulas
-// over what an object may hold, and asks package solve whether a formula can be true.
+// Package prove proves properties of policies for all objects. It evaluates their expressions for all objects at once,
+// to formulas over the members of an object, and asks package solve whether a formula is satisfiable.
 //
-// An answer is one of four. Proved: no request of the cases in question does otherwise, as far as the facts in
-// docs/prove.md go. A counterexample: a request, and both engines have answered it so; a model that they do not confirm
-// is none. Undecided: an expression has a part that is outside, or what the models say is nothing that a server
-// prepares. Not found: the bound of a list may have hidden one.
+// There are four answers. Proved: all requests of the cases satisfy the claim, under the assumptions in docs/prove.md.
+// Counterexample: a request that both engines have confirmed; a model that they do not confirm does not count.
+// Undecided: an expression has a part that cannot be decided, or the models are not objects that a server prepares. Not
+// found: the bound of a list may have hidden a counterexample.
 package prove
 
 import (
@@ -25,7 +25,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// An Answer is what became of a question.
+// An Answer is the answer to a question.
 type Answer string
 
 // The answers.
@@ -36,7 +36,7 @@ const (
 	Undecided      Answer = "Undecided"
 )
 
-// rankOf orders answers: of several the worst counts.
+// rankOf orders answers: the worst of several is the overall answer.
 func (a Answer) rankOf() int {
 	return slices.Index([]Answer{Proved, NotFound, Undecided, Counterexample}, a)
 }
@@ -49,16 +49,16 @@ type Side struct {
 	engine   *celgate.Engine
 }
 
-// A Room is where questions are asked: a server with its kinds.
+// A Room is the context of questions: a server with its kinds.
 type Room struct {
 	Types       *schema.Registry
 	KubeVersion string
 
 	envs      *celenv.Set
-	supported map[string][]string // by class: values that a registry was seen to ask for
+	supported map[string][]string // by class: values that the registry was seen to require
 }
 
-// NewRoom returns a room of a minor of Kubernetes.
+// NewRoom returns a room for a Kubernetes minor.
 func NewRoom(types *schema.Registry, minor string) (*Room, error) {
 	envs, err := celenv.New(minor, quirks.SetOf(minor))
 	return &Room{Types: types, KubeVersion: minor, envs: envs}, err
@@ -82,51 +82,51 @@ func (r *Room) NewSide(set *policy.Set) (*Side, error) {
 	return s, err
 }
 
-// A Reason says why something is undecided, and which part of which expression made it so.
+// A Reason is the reason why an answer is undecided, with the responsible part of an expression.
 type Reason struct {
 	Policy   string
-	Expr     policy.Expr // zero: no expression is to blame
+	Expr     policy.Expr // zero: not an expression
 	From, To int         // of the part in the text of Expr
 	Message  string
 }
 
-// A Result is the answer about one case, or all of them.
+// A Result is the answer for one case, or for all of them.
 type Result struct {
 	Answer  Answer
-	Case    Case // of a counterexample, and of what is undecided
+	Case    Case // of a counterexample, and of an undecided answer
 	Reasons []Reason
 	Found   *Example
-	Tried   int // objects that engines were asked about in vain
+	Tried   int // objects that engines did not confirm
 	Cases   []Case
 }
 
-// An Example is a request on which two sets differ.
+// An Example is a request for which the answers of two sets differ.
 type Example struct {
 	refusal  string // why the server would not store it; empty: it would
 	causes   []metav1.StatusCause
-	Request  *celgate.Request // as its author would write it
-	Objects  []map[string]any // that have to exist: the namespace and params
+	Request  *celgate.Request // as an author would write it
+	Objects  []map[string]any // that must exist: the namespace and params
 	Old, New Asked
 }
 
-// Asked is an engine that was asked about a request, and what it answered.
+// Asked holds an engine and its answer about a request.
 type Asked struct {
 	Engine   *celgate.Engine
 	Prepared *celgate.Prepared
 	Decision *celgate.Decision
 }
 
-// A clause is what may deny a request: a validation, or the conditions of a policy.
+// A clause is a part of a policy that may deny a request: a validation, or the conditions of a policy.
 type clause struct {
 	program *program
 	binding *policy.Binding
 	index   int // of the validation; -1: conditions
 }
 
-// denies reports whether a binding denies what its policy finds.
+// denies reports whether a binding denies a request with a violation of its policy.
 func denies(b *policy.Binding) bool { return slices.Contains(b.Actions, policy.Deny) }
 
-// clauses are what denies requests in a set.
+// clauses returns the parts of a set that may deny requests.
 func (s *Side) clauses() []clause {
 	var all []clause
 	for _, p := range s.programs {
@@ -145,8 +145,8 @@ func (s *Side) clauses() []clause {
 	return all
 }
 
-// outside returns why a set is outside of what can be decided as a whole.
-func (s *Side) outside() []Reason {
+// outsideReasons returns the reasons why a whole set cannot be decided.
+func (s *Side) outsideReasons() []Reason {
 	var all []Reason
 	for _, p := range s.Set.Policies {
 		if p.Kind != policy.Validating {
@@ -157,11 +157,11 @@ func (s *Side) outside() []Reason {
 	return all
 }
 
-// Stricter says whether a set denies whatever another one denies: a counterexample is a request that old denies and
-// now admits.
+// Stricter proves that a set denies every request that another set denies: a counterexample is a request that old
+// denies and now admits.
 func (r *Room) Stricter(ctx context.Context, old, now *Side) (*Result, error) {
 	out := &Result{Answer: Proved}
-	if outside := append(old.outside(), now.outside()...); len(outside) > 0 {
+	if outside := append(old.outsideReasons(), now.outsideReasons()...); len(outside) > 0 {
 		out.Answer, out.Reasons = Undecided, outside
 		return out, nil
 	}
@@ -201,11 +201,11 @@ func (r *Room) Stricter(ctx context.Context, old, now *Side) (*Result, error) {
 	return out, nil
 }
 
-// mostTries bounds the models of one question that engines are asked about.
+// mostTries is the maximum number of models of one question that engines confirm or refute.
 const mostTries = 12
 
-// query looks for a request of a case that a clause of old denies and now admits. Of now only the policies that may
-// matter take part at first: those of the name, and those that have denied what was found without them.
+// query searches for a request of a case that a clause of old denies and now admits. At first, only the relevant
+// policies of now take part: those with the same name, and those that denied an earlier model.
 func (r *Room) query(ctx context.Context, c Case, k clause, old, now *Side) (*Result, error) {
 	within := map[string]bool{k.program.Name: true}
 	sizes, keys := map[string]int{}, map[string][]string{}
@@ -247,7 +247,7 @@ func (r *Room) query(ctx context.Context, c Case, k clause, old, now *Side) (*Re
 	}
 }
 
-// denial says where a clause denies.
+// denial returns the condition under which a clause denies.
 func (r *request) denial(k clause) solve.Formula {
 	i := r.invoke(k.program, k.binding)
 	if k.index < 0 {
@@ -256,7 +256,7 @@ func (r *request) denial(k clause) solve.Formula {
 	return i.validations[k.index]
 }
 
-// search looks for models of a goal and asks the engines about them. It returns the policies of now that denied one.
+// search finds models of a goal and asks the engines about them. It returns the policies of now that denied one.
 func (r *Room) search(ctx context.Context, req *request, goal solve.Formula, old, now *Side, out *Result) ([]string,
 	error) {
 	m := req.m
@@ -303,7 +303,7 @@ func (r *Room) search(ctx context.Context, req *request, goal solve.Formula, old
 	return nil, nil
 }
 
-// explainDoubt says why there are models that no engine confirms.
+// explainDoubt explains why engines do not confirm any of the models.
 func (r *Room) explainDoubt(m *machine, goal solve.Formula, refusal string, out *Result) {
 	out.Answer = Undecided
 	used := m.store.Variables(goal)
@@ -318,7 +318,7 @@ func (r *Room) explainDoubt(m *machine, goal solve.Formula, refusal string, out 
 	}
 }
 
-// addReason adds a reason unless it is there already: a part of an expression has one for each item of a list.
+// addReason adds a reason without duplicates: a part of an expression has one for each item of a list.
 func (out *Result) addReason(r Reason) {
 	if !slices.ContainsFunc(out.Reasons, func(o Reason) bool {
 		return o.Policy == r.Policy && o.Message == r.Message && o.From == r.From && o.To == r.To &&

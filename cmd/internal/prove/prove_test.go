@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// room returns a room of the newest minor.
+// room returns a room for the newest minor.
 func room(t testing.TB) *Room {
 	t.Helper()
 	types, err := builtin.Registry("1.37")
@@ -50,7 +50,7 @@ func sideOf(t testing.TB, r *Room, text string) *Side {
 	return s
 }
 
-// one is a policy for a resource with one validation, in force.
+// one returns a policy for a resource with one validation, in force.
 func one(group, version, resource, expression string) string {
 	return fmt.Sprintf(`apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy

@@ -12,10 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A model knows nothing of what the registry wants of an object. What it refuses says so, and repair makes it: no
-// answer rests on this, because the engines are asked about the repaired object, too.
+// A model does not include the rules of the registry. A refusal names them, and repair changes the object accordingly.
+// This does not affect the correctness of answers, because the engines also decide about the repaired object.
 
-// repair changes an object as the causes of a refusal want it, and reports whether it did.
+// repair changes an object according to the causes of a refusal, and reports whether it changed.
 func (r *Room) repair(object map[string]any, t *shape.Type, causes []metav1.StatusCause) bool {
 	changed := false
 	for _, c := range slices.Backward(causes) { // items of lists from the end
@@ -42,7 +42,7 @@ func (r *Room) repair(object map[string]any, t *shape.Type, causes []metav1.Stat
 	return changed
 }
 
-// learn remembers the values that a registry takes at a place: models are then made of them, if that is possible.
+// learn records the values that a registry accepts at a path: later models use them, if possible.
 func (r *Room) learn(path []string, values []string) {
 	class := "object"
 	for _, step := range path {
@@ -58,7 +58,7 @@ func (r *Room) learn(path []string, values []string) {
 	r.supported[class] = values
 }
 
-// isSupported says that a text is one of the values that the registry is known to take.
+// isSupported returns the condition that a text is one of the values that the registry is known to accept.
 func (r *request) isSupported(n *node, known map[string][]string) solve.Formula {
 	class := strings.Replace(n.class, "oldObject.", "object.", 1)
 	values := known[class]
@@ -77,7 +77,7 @@ func (r *request) isSupported(n *node, known map[string][]string) solve.Formula 
 
 var quotedText = regexp.MustCompile(`"([^"]*)"`)
 
-// supportedValues reads the values that a refusal of a value lists.
+// supportedValues parses the values that a refusal lists.
 func supportedValues(message string) (values []string) {
 	_, list, ok := strings.Cut(message, "supported values: ")
 	if !ok {
@@ -116,7 +116,7 @@ func splitPath(field string) (steps []string) {
 	return steps
 }
 
-// minimalAt is a minimal value of the type at a path.
+// minimalAt returns a minimal value of the type at a path.
 func minimalAt(t *shape.Type, path []string) (any, bool) {
 	for _, step := range path {
 		if t == nil {
@@ -138,7 +138,7 @@ func minimalAt(t *shape.Type, path []string) (any, bool) {
 	return minimal(t, 0), true
 }
 
-// holderAt finds what holds the last step of a path.
+// holderAt finds the parent of the last step of a path.
 func holderAt(v any, path []string) any {
 	holder, _ := tree.Find(v, path[:len(path)-1])
 	return holder

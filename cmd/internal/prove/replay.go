@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// model returns a model of a goal: one that looks like what people write, if there is one.
+// model returns a model of a goal, preferably a typical object.
 func (r *request) model(ctx context.Context, goal solve.Formula, supported map[string][]string) (*solve.Model, error) {
 	s := r.m.store
 	nice := r.niceties(supported)
@@ -30,7 +30,7 @@ func (r *request) model(ctx context.Context, goal solve.Formula, supported map[s
 	return nil, nil
 }
 
-// niceties are what objects mostly are: those of the first list whatever a registry stores.
+// niceties are properties of typical objects: those of the first list apply to everything that a registry stores.
 func (r *request) niceties(supported map[string][]string) [2][]solve.Formula {
 	s := r.m.store
 	label, _ := s.Matching(`\A[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\z`)
@@ -73,7 +73,7 @@ func hasSuffix(s, suffix string) bool {
 	return len(s) >= len(suffix) && s[len(s)-len(suffix):] == suffix
 }
 
-// toExample makes a request of a model.
+// toExample converts a model to a request.
 func (r *request) toExample(m *solve.Model) *Example {
 	req := &celgate.Request{Kind: r.Kind, Resource: r.Resource.GroupVersionResource, SubResource: r.SubResource,
 		Operation: celgate.Operation(r.Operation), Name: textIn(m, r.name), DryRun: m.Holds(r.dryRun)}
@@ -115,10 +115,10 @@ func userOf(user map[string]any) celgate.UserInfo {
 	return out
 }
 
-// mostRepairs bounds how often an object that the registry refuses is repaired.
+// mostRepairs is the maximum number of repairs of an object that the registry refuses.
 const mostRepairs = 6
 
-// replay asks both engines about what a model says: whether they confirm it, and which policies of now deny it.
+// replay asks both engines about a model: it returns whether they confirm it, and which policies of now deny it.
 func (r *Room) replay(ctx context.Context, req *request, m *solve.Model, old, now *Side) (ex *Example, confirmed bool,
 	deniers []string, err error) {
 	ex = req.toExample(m)
@@ -134,7 +134,7 @@ func (r *Room) replay(ctx context.Context, req *request, m *solve.Model, old, no
 	return ex, confirmed, deniers, err
 }
 
-// paramObjects are the params of a model.
+// paramObjects returns the params of a model.
 func (r *request) paramObjects(m *solve.Model) []map[string]any {
 	var all []map[string]any
 	for _, key := range slices.Sorted(maps.Keys(r.params)) {
@@ -165,13 +165,13 @@ func isSame(a, b map[string]any) bool {
 	return x.Kind() == y.Kind() && x.Name() == y.Name() && x.Namespace() == y.Namespace()
 }
 
-// ask asks both engines about an example: confirmed is that old denies it and now admits it.
+// ask asks both engines about an example: confirmed means that old denies it and now admits it.
 func (r *Room) ask(ctx context.Context, ex *Example, old, now *Side) (confirmed bool, deniers []string, err error) {
 	var stored []map[string]any
 	for _, o := range ex.Objects {
 		object, _, err := prepare.ReadStored(o, r.Types, tree.Object(o).Kind())
 		if err != nil {
-			return false, nil, nil // no such object
+			return false, nil, nil // the object cannot exist
 		}
 		stored = append(stored, object)
 	}
@@ -212,10 +212,10 @@ func (r *Room) ask(ctx context.Context, ex *Example, old, now *Side) (confirmed 
 	return ex.New.Decision.Allowed, deniers, nil
 }
 
-// mostShrinks bounds how often engines are asked about a smaller example.
+// mostShrinks is the maximum number of questions to engines about smaller examples.
 const mostShrinks = 300
 
-// shrink leaves out of an example what both engines do not need to answer as they do.
+// shrink removes the parts of an example that do not affect the answers of the engines.
 func (r *Room) shrink(ctx context.Context, ex *Example, old, now *Side) (*Example, error) {
 	best, asked := ex, 0
 	try := func(change func(*Example) bool) (bool, error) {
@@ -273,7 +273,7 @@ func clone(object map[string]any) map[string]any {
 	return runtime.DeepCopyJSON(object)
 }
 
-// removeAt removes the n-th member or item of an object, of all depths, from the outside to the inside.
+// removeAt removes the n-th member or item of an object at any depth, outer ones first.
 func removeAt(v any, n *int) bool {
 	switch v := v.(type) {
 	case map[string]any:

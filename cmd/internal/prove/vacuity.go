@@ -9,14 +9,14 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// A Vacuity is a part of a policy that is proved to make no difference.
+// A Vacuity is a part of a policy that is proved to have no effect.
 type Vacuity struct {
 	Policy, Binding string
-	Expr            policy.Expr // zero of a binding
+	Expr            policy.Expr // zero for a binding
 	Message         string
 }
 
-// A question asks whether something can be in any case.
+// A possibility is the question whether a condition can be true in any case.
 type possibility struct {
 	Vacuity
 	possible  bool
@@ -24,9 +24,9 @@ type possibility struct {
 	of        func(*invocation, *solve.Store) solve.Formula
 }
 
-// Vacuous returns the parts of a set that make no difference: validations that never or always deny, match conditions
-// that never or always hold, bindings that are for no request. What it returns is proved; of what could not be decided
-// it returns how many questions that were.
+// Vacuous returns the parts of a set that have no effect: validations that never or always deny, match conditions that
+// are never or always true, bindings that do not match any request. All of them are proved; the second result is the
+// number of undecided questions.
 func (r *Room) Vacuous(ctx context.Context, s *Side) (all []Vacuity, undecided int, err error) {
 	for _, p := range s.programs {
 		cases := casesOf(r.Types, []*policy.Policy{p.Policy})
@@ -61,7 +61,7 @@ func (r *Room) vacuousIn(ctx context.Context, p *program, b *policy.Binding, cas
 		default:
 			found = append(found, q.Vacuity)
 		}
-		if i == 0 && !q.possible { // a binding that is for nothing: the rest follows from it
+		if i == 0 && !q.possible { // the binding does not match any request: the rest follows
 			break
 		}
 	}
@@ -91,7 +91,7 @@ func possibilities(p *program, b *policy.Binding) []*possibility {
 	return all
 }
 
-// askPossible marks what is possible in a case.
+// askPossible marks the possibilities in a case.
 func (r *Room) askPossible(ctx context.Context, p *program, b *policy.Binding, c Case, questions []*possibility) error {
 	if c.isOutside() {
 		for _, q := range questions {

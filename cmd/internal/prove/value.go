@@ -8,23 +8,23 @@ import (
 	"github.com/celgate/celgate/internal/solve"
 )
 
-// A value is what an expression comes to, for all objects at once: where it is an error, where it is a bool and which,
-// and what else it is where. The conditions exclude each other, and one of them always holds.
+// A value is the value of an expression for all objects at once: the conditions under which it is an error, true, false
+// or one of the alternatives. The conditions exclude each other, and one of them is always true.
 type value struct {
 	err    solve.Formula
 	isBool solve.Formula
 	truth  solve.Formula // within isBool
 	alts   []alternative
-	sized  []*node // the lists and maps whose size the value is
+	sized  []*node // the lists and maps with the value as their size
 }
 
-// An alternative is a value that is no bool, and where it is the value.
+// An alternative is a value that is not a bool, and its condition.
 type alternative struct {
 	when solve.Formula
 	leaf leaf
 }
 
-// A leaf is a value that is not a choice. Leaves are comparable: equal ones are one value.
+// A leaf is a single value. Leaves are comparable: equal leaves are equal values.
 type leaf any
 
 type (
@@ -37,7 +37,7 @@ type (
 	}
 	doubleLeaf float64
 
-	// textLeaf is before + x in another case + after; of a constant, before alone.
+	// textLeaf is before + x in another case + after; a constant has only before.
 	textLeaf struct {
 		x             solve.Text
 		isVar         bool
@@ -59,20 +59,20 @@ const (
 	upper
 )
 
-// A list is a list, or part of one: which items are in it depends.
+// A list is a list or a part of one: its items are conditional.
 type list struct {
 	items   []*item
-	sources []*node // that the items are of
-	name    string  // of the list of a node: what tells it from others
+	sources []*node // of the items
+	name    string  // of the list of a node: its identity
 }
 
-// An item is in its list where present is true.
+// An item is in its list if present is true.
 type item struct {
 	present solve.Formula
 	value   *value
 }
 
-// A dict is a map that an expression writes, with constant keys.
+// A dict is a map literal with constant keys.
 type dict struct {
 	keys   []string
 	values map[string]*value
@@ -89,7 +89,7 @@ func newBool(f solve.Formula) *value {
 
 func failure() *value { return &value{err: solve.True, isBool: solve.False, truth: solve.False} }
 
-// where is a leaf under a condition, and nothing elsewhere.
+// where returns a leaf under a condition, and no value otherwise.
 func where(when solve.Formula, l leaf) *value {
 	if b, ok := l.(boolLeaf); ok {
 		return &value{err: solve.False, isBool: when, truth: b.truth}
@@ -97,7 +97,7 @@ func where(when solve.Formula, l leaf) *value {
 	return &value{err: solve.False, isBool: solve.False, truth: solve.False, alts: []alternative{{when, l}}}
 }
 
-// parts are the alternatives with that of being a bool.
+// parts returns the alternatives, including the bool.
 func (v *value) parts() []alternative {
 	if v.isBool == solve.False {
 		return v.alts
@@ -105,7 +105,7 @@ func (v *value) parts() []alternative {
 	return append([]alternative{{v.isBool, boolLeaf{v.truth}}}, v.alts...)
 }
 
-// A merger makes one value of several that exclude each other.
+// A merger merges values that exclude each other into one.
 type merger struct {
 	*machine
 	out value
@@ -155,8 +155,7 @@ func (g *merger) addLeaf(when solve.Formula, l leaf) {
 	g.out.alts = append(g.out.alts, alternative{when, l})
 }
 
-// mergeLists makes one list of two, of which each is there under its condition: what both begin with, then the rest of
-// each.
+// mergeLists merges two lists, each under its condition: their common start, then the rest of each.
 func (m *machine) mergeLists(when solve.Formula, a *list, other solve.Formula, b *list) *list {
 	out := &list{}
 	shared := 0
@@ -188,7 +187,7 @@ func addNode(all []*node, n *node) []*node {
 
 func (g *merger) value() *value { return &g.out }
 
-// choose is a where c is true, and b elsewhere.
+// choose returns a if c is true, and b otherwise.
 func (m *machine) choose(c solve.Formula, a, b *value) *value {
 	switch {
 	case c == solve.True || a == b:
@@ -202,7 +201,7 @@ func (m *machine) choose(c solve.Formula, a, b *value) *value {
 	return g.value()
 }
 
-// lift applies a function of leaves to values, where none is an error.
+// lift applies a function of leaves to values, unless one is an error.
 func (m *machine) lift(args []*value, apply func(leaves []leaf) *value) *value {
 	g := m.newMerger()
 	leaves := make([]leaf, len(args))
@@ -225,7 +224,7 @@ func (m *machine) lift(args []*value, apply func(leaves []leaf) *value) *value {
 	return g.value()
 }
 
-// writeKey writes a text that equal values have, and no others.
+// writeKey writes a text that is the same for equal values only.
 func (v *value) writeKey(b *strings.Builder) {
 	fmt.Fprintf(b, "<%d,%d,%d", v.err, v.isBool, v.truth)
 	for _, a := range v.alts {
