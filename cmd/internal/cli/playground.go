@@ -32,14 +32,14 @@ func newPlayground(c *console) *cobra.Command {
 	p := &playing{console: c}
 	cmd := &cobra.Command{
 		Use:   "playground [-p POLICIES] [flags] [MANIFEST|DIR|-...]",
-		Short: "Serve a page in which policies are tried out",
-		Long: `playground serves a page on this machine that decides about manifests while they and
-the policies are typed: the engine runs in the browser, and nothing is sent anywhere.
-It prints the address of the page, which holds the given files, and serves until it
-is interrupted. What is changed in the page is not written back.
+		Short: "Serve a page for trying out policies",
+		Long: `playground serves a page on this machine that decides about manifests while the user
+edits them and the policies. The engine runs in the browser, and the page does not
+send any texts. playground prints the address of the page, which contains the given
+files, and serves until it is interrupted. Changes in the page are not written back.
 
-The files of the page are those of a release, in the folder playground beside the
-program, or what make playground builds.`,
+The files of the page are in the folder playground of a release, beside the program;
+make playground builds them.`,
 		Example: `  celgate playground --dir bin/playground
   celgate playground --dir bin/playground -p policies/ -c cluster.yaml web.yaml`,
 		RunE: func(cmd *cobra.Command, args []string) error { return p.run(cmd.Context(), args) },
@@ -47,7 +47,7 @@ program, or what make playground builds.`,
 	group(cmd, "Policies and cluster", func(f *pflag.FlagSet) {
 		f.StringArrayVarP(&p.policies, "policy", "p", nil, "`FILE|DIR|-` policies and bindings; may be repeated")
 		f.StringArrayVarP(&p.state, "cluster-state", "c", nil,
-			"`FILE|DIR|-` what exists in the cluster; may be repeated")
+			"`FILE|DIR|-` existing objects of the cluster; may be repeated")
 	})
 	group(cmd, "Page", func(f *pflag.FlagSet) {
 		f.StringVar(&p.dir, "dir", "", "`DIR` the files of the page (default: playground beside the program)")
@@ -139,7 +139,7 @@ func (p *playing) fragment(args []string) (string, error) {
 	return "#v1." + base64.RawURLEncoding.EncodeToString(packed.Bytes()), err
 }
 
-// joinSources returns the texts of the sources of documents, each once.
+// joinSources returns the texts of the sources of documents, without duplicates.
 func joinSources(docs []*manifest.Document) string {
 	var texts []string
 	var last *manifest.Source

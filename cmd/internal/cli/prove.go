@@ -28,36 +28,36 @@ type proving struct {
 }
 
 const proveStatus = `
-The exit status is 0 when everything is proved, 1 with a counterexample, 3 when
-something is undecided, and 2 when a file cannot be read or a policy is invalid.`
+The exit status is 0 if every claim is proved, 1 with a counterexample, 3 if an answer
+is undecided, and 2 if a file cannot be read or a policy is invalid.`
 
 func newProve(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prove",
 		Short: "Prove what policies never do, or find a counterexample",
-		Long: `prove answers questions about all requests, where tests are about some. It evaluates
-the expressions of validating policies for all objects at once and looks for one with
-which the claim is not true. What it finds becomes a request that celgate decides
-about, as apply does: only what both answers confirm is a counterexample. It is the
-smallest manifest that still is one, with the answers and the clause that differs.
+		Long: `prove answers questions about all requests, while tests cover only some. It evaluates
+the expressions of validating policies for all objects at once and searches for an
+object for which the claim is false. It then decides about this object with both sets,
+as apply does: only confirmed objects are counterexamples. prove prints the smallest
+counterexample that it finds, with both answers and the clause that differs.
 
-What is outside of what can be decided, such as quantities and the authorizer, may
-come to anything. If the answer depends on it, that is said, with the part of the
-expression; nothing is guessed. docs/prove.md shows what is decided, what is not, and
-what a proof rests on.
+prove cannot decide some expressions, such as quantities and the authorizer. If the
+answer depends on one, the answer is undecided and names the part of the expression;
+prove never guesses. docs/prove.md lists the supported expressions and the assumptions
+of a proof.
 ` + proveStatus,
 		Example: `  celgate prove stricter old/ new/
   celgate prove equivalent policies/replicas.yaml refactored.yaml`,
 		Args: cobra.NoArgs,
 	}
 	cmd.AddCommand(newProveSets(c, "stricter",
-		"Prove that NEW denies whatever OLD denies",
+		"Prove that NEW denies every request that OLD denies",
 		`stricter proves that a set of policies is as strict as another one: NEW denies every
 request that OLD denies. A counterexample is a request that OLD denies and NEW admits.`),
 		newProveSets(c, "equivalent", "Prove that OLD and NEW deny the same requests",
 			`equivalent proves both directions: OLD and NEW deny the same requests. Each direction
-has its own answer and counterexample. Messages, warnings and audit annotations make
-no difference.`), newProveHolds(c), newProveVacuity(c))
+has its own answer and counterexample. Messages, warnings and audit annotations are
+not compared.`), newProveHolds(c), newProveVacuity(c))
 	return cmd
 }
 
@@ -65,11 +65,11 @@ func newProveHolds(c *console) *cobra.Command {
 	p := &proving{console: c}
 	cmd := &cobra.Command{
 		Use:   "holds [flags] -p POLICIES --claim EXPRESSION",
-		Short: "Prove that a claim is true of all that policies admit",
+		Short: "Prove that a claim is true of every object that policies admit",
 		Long: `holds proves that a CEL expression is true of every object that a set of policies
 admits when it is created or updated. A counterexample is a request that the policies
-admit although the claim is false, or an error. The claim may use what a validation
-may use.
+admit although the claim is false or an error. The claim may use the same variables and
+functions as a validation.
 ` + proveStatus,
 		Example: `  celgate prove holds -p policies/ --claim 'object.spec.replicas <= 10'
   celgate prove holds -p policies/ --resource pods \
@@ -79,9 +79,9 @@ may use.
 	}
 	p.addPolicyFlag(cmd)
 	group(cmd, "Claim", func(f *pflag.FlagSet) {
-		f.StringVar(&p.claim, "claim", "", "`EXPRESSION` what is to be true")
+		f.StringVar(&p.claim, "claim", "", "`EXPRESSION` the claim, in CEL")
 		f.StringSliceVar(&p.resources, "resource", nil,
-			"`RESOURCES` what the claim is about, such as pods or deployments.apps;\ncomma-separated (default: all that the policies name)")
+			"`RESOURCES` the resources of the claim, such as pods or deployments.apps;\ncomma-separated (default: all resources of the policies)")
 	})
 	p.addFlags(cmd)
 	return cmd
@@ -91,13 +91,13 @@ func newProveVacuity(c *console) *cobra.Command {
 	p := &proving{console: c}
 	cmd := &cobra.Command{
 		Use:   "vacuity [flags] -p POLICIES",
-		Short: "Find the parts of policies that make no difference",
-		Long: `vacuity lists the validations that never deny a request or deny each, the match
-conditions that never or always hold, and the bindings that are for no request. What it
-lists is proved.
+		Short: "Find the parts of policies without an effect",
+		Long: `vacuity lists the validations that never deny or deny every request, the match
+conditions that are never or always true, and the bindings that do not match any
+request. Every listed part is proved.
 
-The exit status is 0 when there is none, 1 when there is one, 3 when something is
-undecided, and 2 when a file cannot be read or a policy is invalid.`,
+The exit status is 0 if there are none, 1 if there are some, 3 if an answer is
+undecided, and 2 if a file cannot be read or a policy is invalid.`,
 		Example: "  celgate prove vacuity -p policies/",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return p.findVacuous(cmd.Context()) },
@@ -121,8 +121,8 @@ func newProveSets(c *console, question, short, long string) *cobra.Command {
 		Long: long + `
 
 OLD and NEW are files or directories of policies and bindings, as -p of apply. Only
-bindings with the action Deny count. Asked are the requests that the rules of the
-policies name; standard output lists them.
+bindings with the action Deny count. The question covers the requests that the rules
+of the policies match; standard output lists them.
 ` + proveStatus,
 		Example: "  celgate prove " + question + " old/ new/\n  celgate prove " + question +
 			" --without-bindings old.yaml new.yaml",
@@ -148,7 +148,7 @@ func (p *proving) addFlags(cmd *cobra.Command) {
 	p.complete(cmd)
 }
 
-// A proven is a set of policies to prove something of.
+// A proven is one of the compared sets of policies.
 type proven struct {
 	name  string
 	world *world
@@ -186,12 +186,12 @@ func (p *proving) compare(ctx context.Context, args []string, both bool) error {
 			return err
 		}
 		all = append(all, p.newProof(ctx, room,
-			fmt.Sprintf("%s denies whatever %s denies", now.name, old.name), old, now, result))
+			fmt.Sprintf("%s denies every request that %s denies", now.name, old.name), old, now, result))
 	}
 	return writeProofs(open, options, all)
 }
 
-// loadSets reads sets of policies, each of some paths.
+// loadSets reads sets of policies, each from its paths.
 func (p *proving) loadSets(ctx context.Context, sets ...[]string) (sides []*proven, room *prove.Room,
 	rejected []report.Rejection, err error) {
 	p.once = map[string]bool{}
@@ -233,7 +233,7 @@ func (p *proving) loadOne(ctx context.Context) (*proven, *prove.Room, report.Opt
 	return sides[0], room, report.Options{Rejected: rejected, Types: room.Types}, nil
 }
 
-// hold proves a claim about what policies admit.
+// hold proves a claim about every object that policies admit.
 func (p *proving) hold(ctx context.Context) error {
 	if p.claim == "" {
 		return &usageError{errors.New("no claim given: --claim EXPRESSION")}
@@ -255,12 +255,12 @@ func (p *proving) hold(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	claim := fmt.Sprintf("all that %s admits has %s", set.name, p.claim)
+	claim := fmt.Sprintf("every object that %s admits satisfies %s", set.name, p.claim)
 	return writeProofs(open, options,
 		[]report.Proof{p.newProof(ctx, room, claim, &proven{}, set, result)})
 }
 
-// findVacuous lists what makes no difference.
+// findVacuous lists the parts of policies without an effect.
 func (p *proving) findVacuous(ctx context.Context) error {
 	open, err := p.open(p.console)
 	if err != nil {
@@ -302,7 +302,7 @@ func (p *proving) newProven(room *prove.Room, name string, w *world) (*proven, [
 	return &proven{name, w, side}, rejected, err
 }
 
-// newProof says what became of a claim, and raises the exit status.
+// newProof returns the answer to a claim, and raises the exit status.
 func (p *proving) newProof(ctx context.Context, room *prove.Room, claim string, old, now *proven,
 	result *prove.Result) report.Proof {
 	out := report.Proof{Claim: claim, Result: result, Old: old.name, New: now.name, Types: room.Types}
@@ -317,7 +317,7 @@ func (p *proving) newProof(ctx context.Context, room *prove.Room, claim string, 
 	return out
 }
 
-// raiseProof makes the exit status one of a claim: a counterexample counts more than what is undecided.
+// raiseProof raises the exit status for a claim: a counterexample takes precedence over an undecided answer.
 func (p *proving) raiseProof(status int) {
 	if p.status == exitClean || p.status == exitUndecided {
 		p.status = status

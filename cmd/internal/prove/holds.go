@@ -40,7 +40,7 @@ func (r *Room) Holds(ctx context.Context, claim string, s *Side, resources []str
 			"resources": []any{c.Resource.Resource}})
 	}
 	if len(rules) == 0 {
-		return nil, &ClaimError{"no rule of the policies names a resource that it could be about"}
+		return nil, &ClaimError{"the rules of the policies do not match any of its resources"}
 	}
 	set := &policy.Set{}
 	const api = "admissionregistration.k8s.io/v1"

@@ -1,6 +1,7 @@
 package prove
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/celgate/celgate/internal/solve"
@@ -83,7 +84,7 @@ func (m *machine) settle() bool {
 			continue
 		}
 		if m.size(n.class) >= mostItems {
-			m.unbounded = append(m.unbounded, reason{what: "more items of " + n.path + " than " + "a proof can look at"})
+			m.unbounded = append(m.unbounded, reason{what: fmt.Sprintf("more than %d items of %s", mostItems, n.path)})
 			continue
 		}
 		m.sizes[n.class] = min(n.demand, mostItems)
@@ -142,7 +143,7 @@ func (m *machine) join(a, b textLeaf) *value {
 	key := keyOf("join", newLeaf(a), newLeaf(b))
 	o := m.opaques[key]
 	if o == nil {
-		o = m.newOpaque(key, "+ of two texts that are not constant")
+		o = m.newOpaque(key, "+ of two strings that are not constant")
 		o.err, o.val = solve.False, m.typedValue(o, types.StringType)
 	}
 	return o.val

@@ -83,8 +83,8 @@ func checkRelation(t *testing.T, r *Room, was, is *Side, relation, what string) 
 		proved   bool
 		name     string
 	}{
-		{was, is, relation == same || relation == tight, "the new one denies whatever the old one denies"},
-		{is, was, relation == same || relation == looser, "the old one denies whatever the new one denies"},
+		{was, is, relation == same || relation == tight, "the new one denies every request that the old one denies"},
+		{is, was, relation == same || relation == looser, "the old one denies every request that the new one denies"},
 	} {
 		got, err := r.Stricter(context.Background(), d.from, d.to)
 		if err != nil {

@@ -150,7 +150,7 @@ func (s *Side) outsideReasons() []Reason {
 	var all []Reason
 	for _, p := range s.Set.Policies {
 		if p.Kind != policy.Validating {
-			all = append(all, Reason{Policy: p.Name, Message: fmt.Sprintf("%s is of a kind that is not decided yet",
+			all = append(all, Reason{Policy: p.Name, Message: fmt.Sprintf("%s has a kind that prove does not support yet",
 				p.Ref())})
 		}
 	}
@@ -172,13 +172,13 @@ func (r *Room) Stricter(ctx context.Context, old, now *Side) (*Result, error) {
 	out.Cases = casesOf(r.Types, policies)
 	clauses := old.clauses()
 	if len(clauses) == 0 {
-		out.Reasons = []Reason{{Message: "no binding of the former has the action Deny"}}
+		out.Reasons = []Reason{{Message: "none of the bindings in the old set has the action Deny"}}
 	}
 	clauses = slices.DeleteFunc(clauses, now.isKept)
 	for _, c := range out.Cases {
 		if c.isOutside() && out.Answer.rankOf() < Undecided.rankOf() {
 			out = &Result{Answer: Undecided, Case: c, Cases: out.Cases, Tried: out.Tried,
-				Reasons: []Reason{{Message: c.String() + ": such requests are not decided yet"}}}
+				Reasons: []Reason{{Message: c.String() + ": prove does not support such requests yet"}}}
 		}
 		if c.isOutside() {
 			continue
@@ -212,7 +212,7 @@ func (r *Room) query(ctx context.Context, c Case, k clause, old, now *Side) (*Re
 	out := &Result{Answer: Proved, Case: c}
 	for round := 0; ; round++ {
 		if round > 200 {
-			return nil, errors.New("the sizes of lists do not come to rest")
+			return nil, errors.New("the sizes of lists do not converge")
 		}
 		m := newMachine(sizes, keys)
 		req := newRequest(m, c, r.Types)
@@ -314,7 +314,7 @@ func (r *Room) explainDoubt(m *machine, goal solve.Formula, refusal string, out 
 	}
 	if len(out.Reasons) == 0 {
 		out.Reasons = []Reason{{Message: cmp.Or(refusal,
-			"the objects that were tried are others once the API server has prepared them, and make no difference")}}
+			"the API server changes the candidate objects when it prepares them, and both answers are then equal")}}
 	}
 }
 
@@ -333,7 +333,7 @@ func (r reason) toReason() Reason {
 	if symbol, ok := operators.FindReverse(what); ok && symbol != "" {
 		what = symbol
 	}
-	out := Reason{Expr: r.expr, Message: what + " is outside of what can be decided"}
+	out := Reason{Expr: r.expr, Message: what + " cannot be decided"}
 	if r.policy != nil {
 		out.Policy = r.policy.Name
 	}

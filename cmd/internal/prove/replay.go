@@ -186,7 +186,7 @@ func (r *Room) ask(ctx context.Context, ex *Example, old, now *Side) (confirmed 
 			return a, err
 		}
 		if a.Prepared, err = a.Engine.Prepare(ctx, ex.Request); err != nil {
-			ex.refusal = "the API server refuses what was tried: " + err.Error()
+			ex.refusal = "the API server refuses the candidate object: " + err.Error()
 			return a, nil
 		}
 		a.Decision, err = a.Engine.Admit(ctx, a.Prepared)
@@ -194,7 +194,7 @@ func (r *Room) ask(ctx context.Context, ex *Example, old, now *Side) (confirmed 
 	}
 	if ex.Old, err = decide(old); err != nil || ex.Old.Decision == nil || ex.Old.Decision.Denial == nil {
 		if d := ex.Old.Decision; d != nil && !d.Allowed && d.Status != nil {
-			ex.refusal = "the API server refuses what was tried: " + d.Status.Message
+			ex.refusal = "the API server refuses the candidate object: " + d.Status.Message
 			if d.Status.Details != nil {
 				ex.causes = d.Status.Details.Causes
 			}

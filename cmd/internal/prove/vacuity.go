@@ -69,22 +69,22 @@ func (r *Room) vacuousIn(ctx context.Context, p *program, b *policy.Binding, cas
 }
 
 func possibilities(p *program, b *policy.Binding) []*possibility {
-	all := []*possibility{{Vacuity: Vacuity{p.Name, b.Name, policy.Expr{}, "is for no request that the policy is for"},
+	all := []*possibility{{Vacuity: Vacuity{p.Name, b.Name, policy.Expr{}, "does not match any request that the policy matches"},
 		of: func(i *invocation, _ *solve.Store) solve.Formula { return i.matched }}}
 	add := func(x policy.Expr, message string, of func(*invocation, *solve.Store) solve.Formula) {
 		all = append(all, &possibility{Vacuity: Vacuity{p.Name, b.Name, x, message}, of: of})
 	}
 	for k, c := range p.MatchConditions {
-		add(c.Expr, "never holds: the policy is for no request", func(i *invocation, s *solve.Store) solve.Formula {
+		add(c.Expr, "is never true: the policy does not match any request", func(i *invocation, s *solve.Store) solve.Formula {
 			return s.Conjoin(i.matched, i.conditions[k].truth)
 		})
-		add(c.Expr, "always holds", func(i *invocation, s *solve.Store) solve.Formula {
+		add(c.Expr, "is always true", func(i *invocation, s *solve.Store) solve.Formula {
 			return s.Conjoin(i.matched, i.conditions[k].truth.Negate())
 		})
 	}
 	for k, v := range p.Policy.Validations {
 		add(v.Expr, "never denies a request", func(i *invocation, _ *solve.Store) solve.Formula { return i.validations[k] })
-		add(v.Expr, "denies every request that the policy is for", func(i *invocation, s *solve.Store) solve.Formula {
+		add(v.Expr, "denies every request that the policy matches", func(i *invocation, s *solve.Store) solve.Formula {
 			return s.Conjoin(i.applies, i.values[k].truth)
 		})
 	}
@@ -125,5 +125,5 @@ func (r *Room) askPossible(ctx context.Context, p *program, b *policy.Binding, c
 		}
 		return nil
 	}
-	return fmt.Errorf("policy %s: the sizes of lists do not come to rest", p.Name)
+	return fmt.Errorf("policy %s: the sizes of lists do not converge", p.Name)
 }

@@ -14,17 +14,17 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// A Proof is a claim about policies with what became of it.
+// A Proof is the answer to a claim about policies.
 type Proof struct {
 	Claim string // a sentence
 	*prove.Result
-	Old, New string               // what the sets are called; of a claim about one set Old is empty
-	Reasons  map[int]blame.Reason // why the outcomes of the old decision came about
-	NewTold  map[int]blame.Reason // and those of the new one
-	Types    *schema.Registry     // orders the members of objects
+	Old, New string               // the names of the sets; for a claim about one set Old is empty
+	Reasons  map[int]blame.Reason // for the outcomes of the old decision
+	NewTold  map[int]blame.Reason // for the outcomes of the new one
+	Types    *schema.Registry     // for the order of the members of objects
 }
 
-// ProofFormats are the names that [WriteProofs] takes.
+// ProofFormats returns the formats of [WriteProofs].
 func ProofFormats() []string { return []string{"text", "json"} }
 
 // WriteProofs writes proofs in a format.
@@ -45,7 +45,7 @@ func WriteProofs(format string, w io.Writer, o Options, all []Proof) error {
 	return fmt.Errorf("unknown output format %q: one of %s", format, strings.Join(ProofFormats(), ", "))
 }
 
-// WriteVacuities writes the parts of policies that make no difference.
+// WriteVacuities writes the parts of policies without an effect.
 func WriteVacuities(format string, w io.Writer, o Options, all []prove.Vacuity) error {
 	if format == "json" {
 		list := struct {
@@ -104,7 +104,7 @@ func (t *textWriter) proof(p Proof) {
 	claim := p.Claim
 	switch p.Answer {
 	case prove.Counterexample:
-		claim = "not so: " + claim
+		claim = "not true: " + claim
 	case prove.NotFound:
 		claim = "no counterexample within the bounds of lists: " + claim
 	}
@@ -132,7 +132,7 @@ func (t *textWriter) proof(p Proof) {
 	t.blocksOf(blocks)
 }
 
-// exampleBlocks show a request with both answers.
+// exampleBlocks shows a request with both answers.
 func (t *textWriter) exampleBlocks(p Proof) []block {
 	f := p.Found
 	item := Item{Request: f.Request, Prepared: f.Old.Prepared, Decision: f.Old.Decision, Reasons: p.Reasons}
@@ -155,7 +155,7 @@ func (t *textWriter) exampleBlocks(p Proof) []block {
 	show("object", f.Request.Object)
 	for _, o := range f.Objects {
 		if len(o) > 3 || len(tree.Object(o).Metadata()) > 1 { // more than a name
-			show("that exists", o)
+			show("existing object", o)
 		}
 	}
 	return out
@@ -172,7 +172,7 @@ func userText(r *celgate.Request) string {
 	return text
 }
 
-// ignoredText says how many validations let a request pass.
+// ignoredText describes the validations that admitted a request.
 func ignoredText(d *celgate.Decision) string {
 	passed := 0
 	for _, o := range d.Outcomes {
@@ -182,14 +182,14 @@ func ignoredText(d *celgate.Decision) string {
 	}
 	switch passed {
 	case 0:
-		return "no validation is for it"
+		return "none of its validations applies"
 	case 1:
 		return "1 validation holds"
 	}
 	return fmt.Sprintf("%d validations hold", passed)
 }
 
-// casesIn lists cases, those of one resource together.
+// casesIn lists cases, grouped by resource.
 func casesIn(all []prove.Case) string {
 	var order []string
 	operations := map[string][]string{}
