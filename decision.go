@@ -252,9 +252,9 @@ type Fight struct {
 
 // String describes the fight in one line.
 func (f Fight) String() string {
-	text := f.Policies[0].String() + " does not come to rest"
+	text := f.Policies[0].String() + " does not converge"
 	if len(f.Policies) > 1 {
-		text += ": fights with " + f.Policies[1].String()
+		text += ": it conflicts with " + f.Policies[1].String()
 	}
 	return text + " over " + f.Path + ": " + strings.Join(f.Values, ", ")
 }

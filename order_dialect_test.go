@@ -160,10 +160,10 @@ func TestPassesOfDialect(t *testing.T) {
 		"what was written over runs again": {sets("a", "x", `"a"`, ifNeeded) + sets("b", "x", `"b"`, ""),
 			"{}", "map[x:a]", 3, ""},
 		"a fight": {sets("a", "x", `"a"`, ifNeeded) + sets("b", "x", `"b"`, ifNeeded), "{}", "map[x:b]", 4,
-			`[AdmissionPolicy a does not come to rest: fights with AdmissionPolicy b over data.x: "a", "b", "a", "b", "a"]`},
+			`[AdmissionPolicy a does not converge: it conflicts with AdmissionPolicy b over data.x: "a", "b", "a", "b", "a"]`},
 		"a fight that is allowed more": {sets("a", "x", `"a"`, ifNeeded+"\n  maxPasses: 5") +
 			sets("b", "x", `"b"`, ifNeeded+"\n  maxPasses: 5"), "{}", "map[x:b]", 10,
-			`[AdmissionPolicy a does not come to rest: fights with AdmissionPolicy b over data.x: "a", "b", "a", "b", "a", "b", "a", "b", "a", "b", "a"]`},
+			`[AdmissionPolicy a does not converge: it conflicts with AdmissionPolicy b over data.x: "a", "b", "a", "b", "a", "b", "a", "b", "a", "b", "a"]`},
 		"released policies run again as ever": {
 			strings.ReplaceAll(released("a", `Object{data: {"count": object.data.count + "+"}}`), "Never", "IfNeeded") +
 				sets("b", "key", `"1"`, ""), "{count: \"\"}", "map[count:++ key:1]", 3, ""},

@@ -244,7 +244,7 @@ func TestDialectFight(t *testing.T) {
 	sets := func(name, value string) string { return setting(name, "Fail", value) }
 	inForce(t, sets("a", "1")+"---"+sets("b", "2")+bothBound)
 	statusOf(t, "admissionpolicies/a", "in force on 1 of 1 replicas", "reason: NoFightSeen")
-	const warning = `AdmissionPolicy a does not come to rest: fights with AdmissionPolicy b over data.x: "1", "2", "1", "2", "1"`
+	const warning = `AdmissionPolicy a does not converge: it conflicts with AdmissionPolicy b over data.x: "1", "2", "1", "2", "1"`
 	eventually(t, 10*time.Second, func() string {
 		a := configMap(t, map[string]any{"k": "v"})
 		if got := strings.Join(a.Warnings, "\n"); !strings.Contains(got, warning) {
@@ -252,8 +252,8 @@ func TestDialectFight(t *testing.T) {
 		}
 		return ""
 	})
-	statusOf(t, "admissionpolicies/a", "fights with AdmissionPolicy b over data.x", "type: Converges", "reason: Fights")
-	statusOf(t, "admissionpolicies/b", "fights with AdmissionPolicy a over data.x")
+	statusOf(t, "admissionpolicies/a", "conflicts with AdmissionPolicy b over data.x", "type: Converges", "reason: Fights")
+	statusOf(t, "admissionpolicies/b", "conflicts with AdmissionPolicy a over data.x")
 	good(t, apply(t, dialectPath+"admissionpolicies", object(t, sets("b", "1"))))
 	statusOf(t, "admissionpolicies/a", "reason: NoFightSeen")
 	statusOf(t, "admissionpolicies/b", "reason: NoFightSeen", "observedGeneration: 2")

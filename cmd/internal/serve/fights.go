@@ -108,7 +108,7 @@ func (w *writing) converges(p *policy.Policy) kube.Condition {
 		}
 		message := "undoes its own change of " + fight.Path
 		if fight.With != "" {
-			message = "fights with " + fight.With + " over " + fight.Path
+			message = "conflicts with " + fight.With + " over " + fight.Path
 		}
 		return kube.Condition{Type: "Converges", Reason: "Fights", Message: message}
 	}

@@ -33,7 +33,7 @@ func TestFights(t *testing.T) {
 		t.Errorf("%+v", seen)
 	}
 	w := &writing{loaded: &loaded{set: set}, all: []kube.Report{{Fights: seen}}}
-	if got := w.converges(set.Policies[1]); got.True || got.Message != "fights with AdmissionPolicy p0 over data.x" {
+	if got := w.converges(set.Policies[1]); got.True || got.Message != "conflicts with AdmissionPolicy p0 over data.x" {
 		t.Errorf("%+v", got)
 	}
 	if got := w.converges(set.Policies[2]); !got.True {
