@@ -97,7 +97,7 @@ func (e *Engine) leaveWebhooks(ctx context.Context, phase policy.Phase, req *Req
 		called, err := r.calls(h)
 		switch {
 		case err != nil:
-			d.leave(fmt.Sprintf("%s: the server refuses the request if it comes to this: %v", h, err))
+			d.leave(fmt.Sprintf("%s: the server refuses the request if it gets to this webhook: %v", h, err))
 		case called:
 			d.leave(h.String())
 		}

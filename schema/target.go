@@ -114,7 +114,7 @@ func (r *Registry) Target(kind GroupVersionKind, subresource string) (to *Resour
 				version.CompareKubeAwareVersionStrings(y.Version, x.Version))
 		}), sub, nil
 	case len(takes) > 0 && resource != "":
-		return nil, "", fmt.Errorf("the subresource %s takes %s, not %s", sub, takes[0], kindText(kind))
+		return nil, "", fmt.Errorf("the subresource %s accepts %s, not %s", sub, takes[0], kindText(kind))
 	case resource != "" && named:
 		return nil, "", fmt.Errorf("the resource %s with a subresource %s does not exist", resource, sub)
 	}

@@ -50,5 +50,5 @@ func call(session *playground.Session, name, text string) (answer any, err error
 	case "about":
 		return map[string]any{"version": report.Version(), "minors": playground.Minors()}, nil
 	}
-	return nil, fmt.Errorf("there is no call %q", name)
+	return nil, fmt.Errorf("unknown call %q", name)
 }

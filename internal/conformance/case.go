@@ -167,7 +167,7 @@ func Parse(name string, content []byte) (*Case, error) {
 	archive := txtar.Parse(content)
 	c := &Case{Name: name, Idea: strings.TrimSpace(string(archive.Comment)), archive: archive}
 	if c.Idea == "" {
-		return nil, errors.New("no comment that says the idea")
+		return nil, errors.New("the comment with the idea is missing")
 	}
 	for _, file := range archive.Files {
 		if err := c.read(file); err != nil {

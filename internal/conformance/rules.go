@@ -39,11 +39,11 @@ func ParseRules(text string) ([]Section, error) {
 		case strings.HasPrefix(line, "## "):
 			sections = append(sections, Section{ID: id, Title: rest})
 		case len(sections) == 0:
-			return fail("no section yet")
+			return fail("the section is missing")
 		case strings.HasPrefix(line, "  "):
 			rules := sections[len(sections)-1].Rules
 			if len(rules) == 0 {
-				return fail("no rule yet")
+				return fail("the rule is missing")
 			}
 			rule := &rules[len(rules)-1]
 			if reason, ok := strings.CutPrefix(strings.TrimSpace(line), "no case: "); ok {
@@ -93,13 +93,13 @@ func CheckRules(sections []Section, cases []*Case) []string {
 					seen[c.Name] = true
 				}
 				if found == 0 {
-					problems = append(problems, fmt.Sprintf("%s: no case %s", rule.ID, pattern))
+					problems = append(problems, fmt.Sprintf("%s: unknown case %s", rule.ID, pattern))
 				}
 			}
 		}
 	}
 	for name := range unnamed {
-		problems = append(problems, name+": in no rule")
+		problems = append(problems, name+": not in any rule")
 	}
 	slices.Sort(problems)
 	return problems

@@ -291,7 +291,7 @@ func (v *Validator) evaluateScoped(prog *compile.Program, i int, left int64) (in
 	e, within := prog.Validations[i], prog.Policy.Validations[i].ParsedScope()
 	a := &v.activation
 	passed := len(v.outcomes)
-	v.add(Outcome{Expression: e, Index: i, Verdict: Skip, Message: "there is no value at " + within.Text}, nil)
+	v.add(Outcome{Expression: e, Index: i, Verdict: Skip, Message: "the object does not have a value at " + within.Text}, nil)
 	var ends error
 	var passing int64 // the cost of the values that pass
 	failed := 0

@@ -105,7 +105,7 @@ func TestMutationsRefused(t *testing.T) {
 		"value itself":  {jsonPatch("spec.containers[*]", `[JSONPatch{op: "remove", path: ""}]`), ".jsonPatch.expression", "begin with a /"},
 		"unknown path":  {jsonPatch("spec.containers[*]", `[JSONPatch{op: "remove", path: variables.x}]`), ".jsonPatch.expression", "begin with a /"},
 		"from nowhere":  {jsonPatch("spec.containers[*]", `variables.x`), ".jsonPatch.expression", "not literals"},
-		"no such path":  {apply("spec.replicas", `objects.unset()`), ".scope", "no matched kind has spec.replicas"},
+		"no such path":  {apply("spec.replicas", `objects.unset()`), ".scope", "none of the matched kinds has spec.replicas"},
 		"items unknown": {"forEach: {name: x, expression: params.list}\n" + apply("spec.containers[*]", `Item{tty: x}`), ".forEach", "only at each request"},
 		"items change": {"forEach: {name: x, expression: '[object.metadata.name, \"b\"]'}\n" + apply("spec.containers[*]", `Item{workingDir: x}`),
 			".forEach", "the changes of the items before"},

@@ -60,7 +60,7 @@ func (m *mutation) operationsOfAll(kinds []typed.Kind) (string, error) {
 		}
 	}
 	if len(all) == 0 {
-		return "", &unsayable{"scope", "no matched kind has " + m.Scope.Src}
+		return "", &unsayable{"scope", "none of the matched kinds has " + m.Scope.Src}
 	}
 	return strings.Join(all, " + "), nil
 }

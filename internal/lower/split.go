@@ -281,7 +281,7 @@ func (s *split) checkPolicy(m *plan) {
 		m.refuse(policyField, "validations[%d].failurePolicy is Fail and that of the policy Ignore: a match condition that "+
 			"fails would deny, because kube-apiserver has one failurePolicy for both; write conditions that cannot fail", i)
 	case s.ParamKind != nil && !s.l.serves(s.ParamKind):
-		m.refuse(policyField, "validations[%d].failurePolicy is Fail and that of the policy Ignore: while no %s is served "+
+		m.refuse(policyField, "validations[%d].failurePolicy is Fail and that of the policy Ignore: while the kind %s is not served, "+
 			"kube-apiserver would deny", i, s.ParamKind.Kind)
 	case missing:
 		for i := range m.uses {

@@ -198,7 +198,7 @@ func (m *Mark) ConvertToType(t ref.Type) ref.Val {
 	case types.TypeType:
 		return markType
 	}
-	return types.NewErr("%s is no %s", m.String(), t.TypeName())
+	return types.NewErr("%s is not a %s", m.String(), t.TypeName())
 }
 
 // Tree returns the value in a patch for v. Unlike in the server's conversion of an Object literal, lists and maps in

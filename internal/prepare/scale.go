@@ -106,7 +106,7 @@ func integerAt(tree map[string]any, path string) (int64, bool, error) {
 	case int64:
 		return value, true, nil
 	default:
-		return 0, false, fmt.Errorf("%s: %v is no integer", strings.TrimPrefix(path, "."), value)
+		return 0, false, fmt.Errorf("%s: %v is not an integer", strings.TrimPrefix(path, "."), value)
 	}
 }
 

@@ -105,7 +105,7 @@ func FindNamed(text string, known map[string][]Steps) Scope {
 	s := Scope{Text: text, Paths: known[text]}
 	if s.Paths == nil {
 		names := slices.Sorted(maps.Keys(known))
-		s.err = &pathError{-1, "no such scope, there are " + strings.Join(names, ", ")}
+		s.err = &pathError{-1, "unknown scope: the scopes are " + strings.Join(names, ", ")}
 		if len(known) == 0 {
 			s.err.text = "unknown scope, the library does not define any"
 		}

@@ -34,7 +34,7 @@ func TestParse(t *testing.T) {
 		"[*]":                             "at 1: a path begins with a member of the object",
 		"spec containers":                 `at 5: " " is not the beginning of .member or [items]`,
 		"spec.containers[*]name":          `at 19: "n" is not the beginning of .member or [items]`,
-		"kubernetes.volumes":              "no such scope, there are kubernetes.allContainers, kubernetes.podSpec",
+		"kubernetes.volumes":              "unknown scope: the scopes are kubernetes.allContainers, kubernetes.podSpec",
 		"kubernetes.pods":                 "no such scope (did you mean kubernetes.podSpec?)",
 	} {
 		s := Parse(src)

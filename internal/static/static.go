@@ -158,7 +158,7 @@ func (r *reader) findBare(f File) {
 		if chunk = bytes.TrimSpace(chunk); len(chunk) > 0 && isBare(chunk) {
 			line := 1 + bytes.Count(f.Text[:max(0, bytes.Index(f.Text, chunk))], []byte("\n"))
 			r.problem(policy.Position{File: f.Path, Line: line, Column: 1},
-				"a document of comments alone, of which the server says Object 'Kind' is missing in 'null'")
+				"the document contains only comments: the server reports Object 'Kind' is missing in 'null'")
 		}
 	}
 }

@@ -29,9 +29,9 @@ func (w *walk) mark(c ast.CallExpr, e ast.Expr, at spot) {
 	}
 	switch {
 	case at.whole:
-		problem(" has no place in the whole value that objects.replace or objects.remove is given")
+		problem(" is not allowed in the argument of objects.replace or objects.remove")
 	case at.list != nil && (at.list.Merge == shape.Atomic || function == "objects.unset"):
-		problem(" is not for the items of %s%s", at.path, alternative(at.list))
+		problem(" is not allowed for the items of %s%s", at.path, alternative(at.list))
 	case at.atomic:
 		problem(": %s is part of a value that merges as one: write objects.replace(…) with the whole value", at.path)
 	case at.list == nil && function == "objects.remove":

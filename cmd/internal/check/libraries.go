@@ -14,7 +14,7 @@ import (
 var libraries = []*Analyzer{
 	{
 		Code: "CG017", Name: "unused-import", Severity: Warning,
-		Title: "the policy imports a library and does not use it",
+		Title: "the policy imports a library without using it",
 		Text: `While a library is missing or invalid, every policy that imports it fails, and its failurePolicy decides.
 An import that is not used has this risk without a benefit. The same holds for a library that imports another one.`,
 		Before: "imports: [images, names]\nvalidations:\n- expression: images.all.size() > 0",
@@ -23,9 +23,9 @@ An import that is not used has this risk without a benefit. The same holds for a
 	},
 	{
 		Code: "CG018", Name: "unused-part", Severity: Note,
-		Title: "no policy among the files uses a part of a library",
+		Title: "a part of a library is unused in the files",
 		Text: `Neither a policy nor another part that is used uses this variable, function or scope. If other files do not use it
-either, it can be removed. Nothing is reported for a library if no policy among the files imports it.`,
+either, it can be removed. Libraries that the policies in the files do not import are not reported.`,
 		run: unusedParts,
 	},
 }
@@ -100,7 +100,7 @@ func unusedImports(p *pass) {
 			}
 			if !used {
 				path := field.NewPath("spec", "imports").Index(i).String()
-				report(path, "remove it", "nothing of the library %s is used", name)
+				report(path, "remove it", "the imported library %s is not used", name)
 			}
 		}
 	}

@@ -113,7 +113,7 @@ func (a *apply) addFlags(cmd *cobra.Command) {
 		f.StringArrayVarP(&a.policies, "policy", "p", nil,
 			"`FILE|DIR|-` policies, bindings and the cluster state beside them;\nmay be repeated")
 		f.StringArrayVarP(&a.state, "cluster-state", "c", nil,
-			"`FILE|DIR|-` what exists in the cluster: namespaces, params,\nCustomResourceDefinitions, RBAC, stored objects;\nmay be repeated")
+			"`FILE|DIR|-` existing objects of the cluster: namespaces, params,\nCustomResourceDefinitions, RBAC, stored objects;\nmay be repeated")
 		a.live.flags(f)
 		f.BoolVar(&a.confirm, "confirm", false,
 			"also send each request to the live cluster as a dry run, and\nshow where its answer differs: exit status 1 if it refuses\nwhat celgate allows")

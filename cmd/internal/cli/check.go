@@ -65,7 +65,7 @@ when the policies could not be read.`,
 	}
 	group(cmd, "Cluster", func(f *pflag.FlagSet) {
 		f.StringArrayVarP(&k.state, "cluster-state", "c", nil,
-			"`FILE|DIR|-` what exists in the cluster, such as\nCustomResourceDefinitions; may be repeated")
+			"`FILE|DIR|-` existing objects of the cluster, such as\nCustomResourceDefinitions; may be repeated")
 		minorFlag(f, &k.kubeVersion, "the Kubernetes that the policies are for (default "+celgate.Newest+")")
 		k.static.flags(f)
 		k.inputFlag(f)
@@ -78,7 +78,7 @@ when the policies could not be read.`,
 			"`NAME=NUMBER,...` report policies beyond limits of celgate serve: the most\nof bindings-per-policy, rules, validations and mutations")
 		f.BoolVar(&k.order, "order", false,
 			"show in which order the mutating policies run, what each reads and writes,\nand why; as text or json")
-		f.StringVar(&k.explain, "explain", "", "`CODE` say what a check is about, with an example")
+		f.StringVar(&k.explain, "explain", "", "`CODE` describe a check, with an example")
 		f.BoolVar(&k.list, "list", false, "list all checks")
 	})
 	group(cmd, "Output", func(f *pflag.FlagSet) {

@@ -33,7 +33,7 @@ func newDerive(c *console) *cobra.Command {
 	d := &derivation{console: c}
 	cmd := &cobra.Command{
 		Use:   "derive [flags] FILE|DIR|-...",
-		Short: "Make a validating policy that asserts what a mutating one sets",
+		Short: "Derive a validating policy that asserts the fields of a mutating one",
 		Long: `derive prints a ValidatingAdmissionPolicy for each MutatingAdmissionPolicy, with
 bindings of the same names. It asserts what the mutations set: it denies an object
 that the mutations missed, or whose changes something else has undone.
@@ -58,7 +58,7 @@ when a file cannot be read.`,
 		f.StringSliceVar(&d.actions, "action", []string{string(policy.Deny)},
 			"`ACTIONS` the bindings' validationActions: Deny, Warn or Audit;\ncomma-separated, may be repeated (default Deny)")
 		f.BoolVar(&d.unconditional, "unconditional", false,
-			"leave match conditions out that read what the mutations write")
+			"leave out match conditions that read fields that the mutations write")
 		minorFlag(f, &d.kubeVersion, "the Kubernetes that the policies are for (default "+celgate.Newest+")")
 	})
 	completeWith(cmd, "action", string(policy.Deny), string(policy.Warn), string(policy.Audit))

@@ -101,7 +101,7 @@ something is, and 2 when something could not be evaluated or a policy is invalid
 func (x *diffing) addDiffFlags(cmd *cobra.Command) {
 	group(cmd, "Policies and cluster", func(f *pflag.FlagSet) {
 		f.StringArrayVarP(&x.state, "cluster-state", "c", nil,
-			"`FILE|DIR|-` what exists in the cluster; without manifests and\nsuites diff asks about these objects; may be repeated")
+			"`FILE|DIR|-` existing objects of the cluster; without manifests and\nsuites diff asks about these objects; may be repeated")
 		f.StringVarP(&x.both, "policy", "p", "",
 			"`FILE|DIR` with two versions in --kube-version: the policies,\nin place of OLD and NEW")
 		x.live.flags(f)

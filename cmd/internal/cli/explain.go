@@ -50,7 +50,7 @@ before and after each mutation. The exit status is that of apply.`,
 			"`FILE|DIR|-|NAME` policies, bindings and the cluster state beside them;\na NAME that is not a file works like --only; may be repeated")
 		f.StringArrayVar(&x.only, "only", nil, "`NAME` explain only this policy; may be repeated")
 		f.StringArrayVarP(&x.state, "cluster-state", "c", nil,
-			"`FILE|DIR|-` what exists in the cluster; may be repeated")
+			"`FILE|DIR|-` existing objects of the cluster; may be repeated")
 		x.live.flags(f)
 		minorFlag(f, &x.kubeVersion, kubeVersionUsage)
 		x.static.flags(f)

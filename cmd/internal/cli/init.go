@@ -44,7 +44,7 @@ the objects by your own.`,
 	group(cmd, "Flags", func(f *pflag.FlagSet) {
 		f.StringVar(&n.file, "file", "", "`FILE` where to write the suite (default: suite.yaml beside the\nfirst of the policies); - is standard output")
 		f.StringArrayVarP(&n.state, "cluster-state", "c", nil,
-			"`FILE|DIR` what exists in the cluster, such as CustomResourceDefinitions; may be repeated")
+			"`FILE|DIR` existing objects of the cluster, such as CustomResourceDefinitions; may be repeated")
 		minorFlag(f, &n.kubeVersion, "the Kubernetes that the policies are for (default "+celgate.Newest+")")
 	})
 	return cmd

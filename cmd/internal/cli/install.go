@@ -60,7 +60,7 @@ those of celgate audit; they become flags of its Pods.`,
 		f.StringVar(&i.job.Reports, "write-reports", "",
 			"`KIND` openreports or policyreport: write reports to the cluster,\nas celgate audit does")
 	})
-	group(cmd, "What the audit asks", func(f *pflag.FlagSet) {
+	group(cmd, "Audited requests", func(f *pflag.FlagSet) {
 		f.BoolVar(&i.deletions, "deletions", false, "also ask about the deletion of each object")
 		i.asked.userFlags(f, "(default: none is known,\nand policies that look at the user are not audited)")
 		i.workloads.flags(f)

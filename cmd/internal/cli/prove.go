@@ -34,7 +34,7 @@ is undecided, and 2 if a file cannot be read or a policy is invalid.`
 func newProve(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prove",
-		Short: "Prove what policies never do, or find a counterexample",
+		Short: "Prove properties of policies, or find a counterexample",
 		Long: `prove answers questions about all requests, while tests cover only some. It evaluates
 the expressions of validating policies for all objects at once and searches for an
 object for which the claim is false. It then decides about this object with both sets,

@@ -118,7 +118,7 @@ func (s *serving) flags(cmd *cobra.Command) {
 			"`FILE` the kubeconfig of the cluster (default: kubectl's, or in a Pod\nthe cluster of the Pod)")
 		f.StringVar(&s.context, "context", "", "`NAME` a context of the kubeconfig")
 		f.BoolVar(&s.AllowSecretParams, "allow-secret-params", false,
-			"accept policies whose params are Secrets: whoever may write such policies\ncan then read the Secrets")
+			"accept policies whose params are Secrets: users who may write such\npolicies can then read the Secrets")
 		f.Var(&sizes{of: &s.Sizes, cost: &s.RequestCost}, "limits",
 			"`NAME=NUMBER,...` the most of bindings-per-policy, rules (of each list that\nmatches), validations and mutations of a policy that is written, and of CEL\nunits of cost-per-request (default: no limit)")
 		f.BoolVar(&s.Shadow, "shadow", false,
@@ -146,7 +146,7 @@ func (s *serving) flags(cmd *cobra.Command) {
 		f.StringVar(&s.Ops, "metrics-listen", "", "`ADDRESS` serve /metrics, /healthz and /readyz here, without TLS")
 		f.BoolVar(&s.Profile, "pprof", false, "serve /debug/pprof there too")
 		f.BoolVar(&s.RuleMetrics, "rule-metrics", false,
-			"count single validations, match conditions and variables, and what of each\nbudget is spent")
+			"count single validations, match conditions and variables, and the spent part\nof each budget")
 		f.DurationVar(&s.DrainDelay, "drain-delay", 0,
 			"`DURATION` how long to keep answering after the signal to end\n(default: not at all)")
 		f.StringVar(&s.format, "log-format", "text", "`FORMAT` the format of the log on standard error: text (default) or json")

@@ -42,7 +42,7 @@ func (w *world) bindUnbound(c *console) {
 		}
 	}
 	if len(abstract) > 0 {
-		c.say("not bound, because only a binding says what an abstract policy is for: "+listFew(abstract), "")
+		c.say("not bound, because only bindings have the rules of an abstract policy: "+listFew(abstract), "")
 	}
 	if len(bound) == 0 {
 		return

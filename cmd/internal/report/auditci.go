@@ -121,7 +121,7 @@ func (f *AuditFinding) finding() finding {
 	}
 	lines := []string{fmt.Sprintf("%s %s: %s", f.subjectText(), f.Verdict, f.Message)}
 	if f.IsStuck() {
-		lines = append(lines, "stuck: no update of it is allowed as long as this is so")
+		lines = append(lines, "stuck: every update of the object is denied until the violation is fixed")
 	}
 	lines = append(lines, f.Diff...)
 	if f.Policy != "" {
@@ -193,7 +193,7 @@ func (s *auditSARIF) Close() error {
 	}
 	var rules []sarifRule
 	for _, r := range append(slices.Clone(otherRules),
-		sarifRule{ID: "not-audited", Short: sarifText{"what the audit leaves out"}}) {
+		sarifRule{ID: "not-audited", Short: sarifText{"not evaluated by the audit"}}) {
 		if used[r.ID] {
 			rules = append(rules, r)
 			delete(used, r.ID)

@@ -173,7 +173,7 @@ func (t *auditText) groupBlock(g *auditGroup) block {
 			break
 		}
 		if n.name == "" {
-			in = append(in, fmt.Sprintf("%d in no namespace", n.objects))
+			in = append(in, fmt.Sprintf("%d without a namespace", n.objects))
 		} else {
 			in = append(in, fmt.Sprintf("%d in %s", n.objects, n.name))
 		}
@@ -362,7 +362,7 @@ func (a *Audit) Summary() string {
 	add(t.Agreed, before.Agreed, "as they were")
 	add(t.Unanswered, before.Unanswered, "without an answer in the log")
 	if len(counts) == 0 {
-		counts = []string{"nothing to say"}
+		counts = []string{"no findings"}
 	}
 	s += strings.Join(counts, ", ")
 	if t.TakenOver > 0 {

@@ -238,7 +238,7 @@ func (t *diffText) differenceBlocks(c Comparison) []block {
 	}
 	if len(c.Object) > 0 && mutating != 1 {
 		b := block{label: "object", style: bold,
-			message: "what is stored with " + t.diff.Names[0] + ", and with " + t.diff.Names[1],
+			message: "the stored object with " + t.diff.Names[0] + ", and with " + t.diff.Names[1],
 			diff:    hunkLines(c.Object)}
 		out = append(out, b)
 	}
@@ -264,7 +264,7 @@ func (t *diffText) differenceBlocks(c Comparison) []block {
 			which = t.diff.Names[1]
 		}
 		out = append(out, block{label: "note", style: bold,
-			message: "not created with " + which + ": what it is for is denied"})
+			message: "not created with " + which + ": the object behind it is denied"})
 	}
 	return out
 }

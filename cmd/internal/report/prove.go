@@ -208,7 +208,7 @@ func casesIn(all []prove.Case) string {
 		order = append(order[:most], fmt.Sprintf("%d more", n-most))
 	}
 	if len(order) == 0 {
-		return "nothing: no rule names a known resource"
+		return "nothing: the rules do not name a known resource"
 	}
 	return strings.Join(order, "; ")
 }

@@ -299,7 +299,7 @@ func (w watches) Collect(all chan<- prometheus.Metric) {
 func (m *metrics) compare(b *webhook.Beside) {
 	compared := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "celgate", Subsystem: "shadow", Name: "webhook_comparisons_total",
-		Help: "With --shadow-webhook: reviews that another webhook was asked about too, by phase and how its answer compares.",
+		Help: "With --shadow-webhook: comparisons with the answers of another webhook, by phase and result.",
 	}, []string{"phase", "result"})
 	for phase := range b.URLs { // so that a phase without reviews shows as 0
 		for _, result := range webhook.Agreements() {

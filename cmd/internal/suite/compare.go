@@ -137,7 +137,7 @@ func (run *caseRun) checkExercised(e *Expectation) bool {
 		if run.isInvolved("", "") || run.exercisedByChildren() || len(e.Created) > 0 && e.Denied == nil {
 			return true
 		}
-		run.fail(Failure{Place: e.Place, Expected: "a policy takes part in the request", Got: run.absenceReason("", ""),
+		run.fail(Failure{Place: e.Place, Expected: "a policy is evaluated for the request", Got: run.absenceReason("", ""),
 			Causes: run.skips(""),
 			Hint:   "write expect: skipped if the case is about that",
 		},
@@ -146,10 +146,10 @@ func (run *caseRun) checkExercised(e *Expectation) bool {
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if !slices.ContainsFunc(run.Set.Policies, func(p *policy.Policy) bool { return p.Name == name }) {
-			run.fail(Failure{Place: e.Place, Expected: "policy " + name + " takes part in the request",
+			run.fail(Failure{Place: e.Place, Expected: "policy " + name + " is evaluated for the request",
 				Got: "the suite does not have such a policy"})
 		} else if !run.isInvolved(name, "") {
-			run.fail(Failure{Place: e.Place, Expected: "policy " + name + " takes part in the request",
+			run.fail(Failure{Place: e.Place, Expected: "policy " + name + " is evaluated for the request",
 				Got: run.absenceReason(name, ""), Causes: run.skips(name)})
 		}
 	}
@@ -417,7 +417,7 @@ func (run *caseRun) listViolations(verb string, action policy.Action) string {
 		return "denied: " + run.answerText()
 	}
 	if len(lines) == 0 {
-		return "nothing of the kind"
+		return "none"
 	}
 	return strings.Join(lines, "\n")
 }
@@ -481,7 +481,7 @@ func (run *caseRun) compareAnnotation(want Annotation) {
 	case ok:
 		run.fail(Failure{Place: want.Place, Expected: expected + ": " + want.Value.String(), Got: quote(value)})
 	default:
-		got := "there is none"
+		got := "the annotation is missing"
 		if keys := slices.Sorted(maps.Keys(run.Decision.AuditAnnotations)); len(keys) > 0 {
 			got = "annotations: " + strings.Join(keys, ", ")
 		}

@@ -25,54 +25,54 @@ var suiteFields = fields{
 	{"name", "name of the suite; without it the name of the file, or of the folder of a `suite.yaml`"},
 	{"policies", "files and directories with policies and bindings, or objects; without it `policy.yaml`"},
 	{"staticPolicies", "directories with [static policies](static.md), as the API server reads them: one, or one for each kind"},
-	{"state", "files and directories with what exists in the cluster, or objects: namespaces, params, CustomResourceDefinitions, RBAC, stored objects; without it `state.yaml` if there is one. A namespace that is in none of it is assumed to have no labels of its own, for an AdmissionReview too (`celgate apply` answers 404 for that, as the server does)"},
-	{"defaults", "members of a request that all cases have"},
+	{"state", "files and directories with the existing objects of the cluster, or the objects: namespaces, params, CustomResourceDefinitions, RBAC, stored objects; by default `state.yaml`, if it exists. A missing namespace is assumed to exist without labels of its own, also for an AdmissionReview (for which `celgate apply` answers 404, as the server does)"},
+	{"defaults", "fields of the request for all cases"},
 	{"cases", "the cases"},
 }
 
 var askedFields = fields{
-	{"object", "the manifest: a file, or the object itself. A file with several objects makes a case for each; `file.yaml#name`, `#namespace/name` or `#Kind/name` takes one of them"},
+	{"object", "the manifest: a file, or the object itself. A file with several objects becomes several cases; `file.yaml#name`, `#namespace/name` or `#Kind/name` selects one object"},
 	{"patch", "a JSON merge patch of the object: `null` removes a member"},
-	{"operation", "`CREATE`, `UPDATE`, `DELETE` or `CONNECT`; without it `CREATE`, or `UPDATE` if the old object is known"},
-	{"old", "the object before an update or a deletion, as `object`; without it the one in `state`"},
-	{"oldPatch", "a JSON merge patch of the old object; without `old` it is one of `object`"},
+	{"operation", "`CREATE`, `UPDATE`, `DELETE` or `CONNECT`; by default `CREATE`, or `UPDATE` if the old object is known"},
+	{"old", "the object before an update or a deletion, as `object`; by default the object in `state`"},
+	{"oldPatch", "a JSON merge patch of the old object or, without `old`, of `object`"},
 	{"subresource", "such as `status` or `deployments/scale`"},
-	{"user", "who makes the request; without it `celgate`, who has no rights. A service account, such as `system:serviceaccount:shop:web`, has the groups and the claims that the API server reads in its token"},
-	{"groups", "the groups of the user; `system:authenticated` comes by itself"},
+	{"user", "the user of the request; by default `celgate`, a user without permissions. A service account, such as `system:serviceaccount:shop:web`, has the groups and the claims that the API server reads from its token"},
+	{"groups", "the groups of the user; `system:authenticated` is added"},
 	{"uid", "the uid of the user"},
 	{"extra", "extra attributes of the user: lists of texts by their keys"},
 	{"pod", "`namespace/name` of a Pod in `state` that makes the request with the token of its service account, in place of `user`"},
 	{"dryRun", "`true` for a dry-run request"},
-	{"namespace", "of an object that names none; without it `default`"},
-	{"workloads", "`false`: what controllers make of the object is not asked about; or how they make it"},
-	{"review", "instead of all others: an AdmissionReview, a file or the object itself"},
+	{"namespace", "the namespace of an object without one; by default `default`"},
+	{"workloads", "`false`: the objects that controllers create for the object are not evaluated; otherwise settings for them"},
+	{"review", "instead of all other fields: an AdmissionReview, as a file or the object itself"},
 }
 
-var caseFields = slices.Concat(fields{{"name", "what the case is about"}}, askedFields, fields{
-	{"state", "what exists in this case besides, as in the suite"},
-	{"expect", "what is expected of the answer"},
-	{"table", "variations: each row is a case that has all members of this one, and its own instead. A `patch` of a row is applied after that of the case"},
+var caseFields = slices.Concat(fields{{"name", "the name of the case"}}, askedFields, fields{
+	{"state", "further existing objects for this case, as in the suite"},
+	{"expect", "the expected answer"},
+	{"table", "variations: each row is a case with the fields of this one, which the row may override. The `patch` of a row is applied after that of the case"},
 })
 
 var rowFields = slices.DeleteFunc(slices.Clone(caseFields), func(f field) bool { return f.name == "table" })
 
 var expectFields = fields{
-	{"allowed", "`true`; also meant where nothing is said about `denied`"},
-	{"denied", "`true`, or what is known of the denial, or a list of them: all must be among the denials, of which the server reports the first"},
-	{"warnings", "all warnings, in their order: the text, or what is known of the failure that is warned about. `[]` for none"},
+	{"allowed", "`true`; the default without `denied`"},
+	{"denied", "`true`, or fields of the denial, or a list of denials: all of them must occur; the server reports only the first denial"},
+	{"warnings", "all warnings, in order: the text, or fields of the violation. `[]` for none"},
 	{"audited", "failures that a binding with the action Audit writes into the audit log"},
-	{"auditAnnotations", "annotations of the audit event by their keys, `policy/key`; `null` for one that is not there"},
-	{"mutated", "`true`, or a golden file with the object after mutations, or more about it"},
-	{"untouched", "`true`: no policy changes the object"},
-	{"idempotent", "`true`: when the mutating policies run once more on what they made, nothing changes"},
-	{"survives", "`true`: what each mutating policy set is still there when all others have run"},
-	{"skipped", "`true`: no policy takes part; or which one does not and why, or a list of them"},
-	{"created", "what is expected of the objects that controllers make of an allowed workload, by their kinds, such as `Pod`, or `Kind/name`: in one word, or as here"},
+	{"auditAnnotations", "annotations of the audit event by their keys, `policy/key`; `null` for a missing one"},
+	{"mutated", "`true`, or a golden file with the object after mutations, or further expectations"},
+	{"untouched", "`true`: policies do not change the object"},
+	{"idempotent", "`true`: the object does not change when the mutating policies run again on their result"},
+	{"survives", "`true`: the final object has the values that each mutating policy set"},
+	{"skipped", "`true`: none of the policies is evaluated; or the policy that is not evaluated and the reason, or a list of them"},
+	{"created", "the expected answers for the objects that controllers create for an allowed workload, by kind, such as `Pod`, or `Kind/name`: one word, or the fields of this table"},
 }
 
 var workloadFields = fields{
-	{"podsOf", "kinds that are not built in, as `Rollout.argoproj.io`, and where their objects hold the template of Pods, as `spec.template`, or a list of places, as `spec.workers[*].template`"},
-	{"user", "of all controllers, such as `system:kube-controller-manager`; without it each has its service account"},
+	{"podsOf", "custom kinds, such as `Rollout.argoproj.io`, with the path of the Pod template in their objects, such as `spec.template`, or a list of paths, such as `spec.workers[*].template`"},
+	{"user", "the user of all controllers, such as `system:kube-controller-manager`; by default each controller uses its service account"},
 }
 
 var verdictFields = fields{

@@ -382,7 +382,7 @@ func (l *loader) suite(d *manifest.Document) {
 	}
 	cases := n.member("cases")
 	if len(cases.list()) == 0 && n.lacks("cases", suiteFields) {
-		n.add(&Problem{cases.place(), "cases is missing", "a case has a name, an object and what to expect"})
+		n.add(&Problem{cases.place(), "cases is missing", "a case has a name, an object and an expectation"})
 	}
 	names := map[string]policy.Position{}
 	for _, item := range cases.list() {

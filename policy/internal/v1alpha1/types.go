@@ -309,7 +309,7 @@ type AdmissionPolicyBinding struct {
 	// The policy, and where it takes effect.
 	Spec AdmissionPolicyBindingSpec `json:"spec"`
 
-	// What has become of the binding in a cluster.
+	// The state of the binding in a cluster.
 	Status AdmissionPolicyBindingStatus `json:"status,omitzero"`
 }
 
@@ -324,7 +324,7 @@ type NamespacedAdmissionPolicyBinding struct {
 	// The policy, and which objects of the namespace it applies to.
 	Spec AdmissionPolicyBindingSpec `json:"spec"`
 
-	// What has become of the binding in a cluster.
+	// The state of the binding in a cluster.
 	Status AdmissionPolicyBindingStatus `json:"status,omitzero"`
 }
 
