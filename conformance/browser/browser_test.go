@@ -29,7 +29,7 @@ var (
 	every    = flag.Bool("every", false, "every example, not some")
 )
 
-// An item is what the page shows of one object.
+// An item is the display of one object in the page.
 type item struct{ Subject, Verdict string }
 
 const items = `[...document.querySelectorAll("#items .item")].map((e) => ({Subject: e.dataset.subject, Verdict: e.dataset.verdict}))`
@@ -94,7 +94,7 @@ func applied(t *testing.T, name string) []item {
 	var out, errs bytes.Buffer
 	cmd := exec.Command(*celgate, args...)
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	_ = cmd.Run() // the exit status says that something was denied
+	_ = cmd.Run() // the exit status reports a denial
 	var list struct {
 		Items []struct {
 			Allowed  bool

@@ -1,5 +1,5 @@
-// Package controllers holds what package workload says of the objects that controllers create beside what the
-// controllers of a real kube-controller-manager create.
+// Package controllers compares the children that package workload derives with the objects that a real
+// kube-controller-manager creates.
 package controllers
 
 import (
@@ -36,8 +36,9 @@ type cluster struct {
 	types *schema.Registry
 }
 
-// TestChildren creates each workload, waits for what the controllers make of it and of that, and compares each object
-// with what package workload makes of the stored parent: created in a dry run, so that both have the server's defaults.
+// TestChildren creates each workload, waits for the objects that the controllers create for it, recursively, and
+// compares each object with the one that package workload derives from the stored parent. The derived object is created
+// in a dry run, so that both have the server's defaults.
 func TestChildren(t *testing.T) {
 	s, err := server.Start(t.Context(), server.Options{})
 	if err != nil {
@@ -79,7 +80,7 @@ func TestChildren(t *testing.T) {
 	}
 }
 
-// compare compares the children of a stored object, and theirs, and returns how many there were.
+// compare compares the children of a stored object, recursively, and returns their number.
 func (c *cluster) compare(parent map[string]any) int {
 	c.Helper()
 	n := 0
@@ -109,7 +110,7 @@ func (c *cluster) compare(parent map[string]any) int {
 	return n
 }
 
-// find waits for a child of a parent, and a moment for one that is not to exist.
+// find waits for a child of a parent; if none is expected, it waits only briefly.
 func (c *cluster) find(path string, parent map[string]any, child workload.Child) map[string]any {
 	c.Helper()
 	patience := 90 * time.Second // a CronJob begins a minute after it was created at the latest
@@ -148,8 +149,7 @@ func isChild(object map[string]any, parent any, child workload.Child) bool {
 	return slices.ContainsFunc(owners, func(o any) bool { return o.(map[string]any)["uid"] == parent })
 }
 
-// creators are who sent requests that may have created an object: the audit log does not say which names were
-// generated.
+// creators are the users whose requests may have created an object: the audit log does not contain generated names.
 func (c *cluster) creators(path string, object map[string]any) []string {
 	c.Helper()
 	resource := path[strings.LastIndexByte(path, '/')+1:]
@@ -190,7 +190,7 @@ func (c *cluster) create(path string, object map[string]any) map[string]any {
 	return c.do(server.Call{Method: http.MethodPost, Path: path, Body: object})
 }
 
-// dryRun is what the server would make of an object.
+// dryRun returns the object that the server would create.
 func (c *cluster) dryRun(path string, object map[string]any) map[string]any {
 	c.Helper()
 	call := server.Call{Method: http.MethodPost, Path: path, Body: object, Query: url.Values{"dryRun": {"All"}}}
@@ -198,7 +198,7 @@ func (c *cluster) dryRun(path string, object map[string]any) map[string]any {
 	if taken == "" {
 		return c.do(call)
 	}
-	// The real object has the name: another one is asked about, and renamed.
+	// The real object has the name, so the dry run uses another name, which is replaced afterwards.
 	text, err := json.Marshal(object)
 	if err != nil {
 		c.Fatal(err)
@@ -238,7 +238,7 @@ func name(object map[string]any) string {
 	return s
 }
 
-// What two runs of one controller do not have in common.
+// These fields differ between two runs of one controller.
 var (
 	made = []string{"uid", "resourceVersion", "creationTimestamp", "managedFields", "generation"}
 	// hash is one that a controller makes of a template, as a value or at the end of a name.
@@ -246,8 +246,8 @@ var (
 	minutes = regexp.MustCompile(`-[0-9]{8}$`)
 )
 
-// comparable is an object without what differs between two runs: uids, times, versions, the random end of a generated
-// name, the hash of a template, the minute for which a Job is scheduled, and the status.
+// comparable returns an object without the fields that differ between two runs: uids, times, versions, the random end
+// of a generated name, the hash of a template, the minute for which a Job is scheduled, and the status.
 func comparable(t *testing.T, object map[string]any) map[string]any {
 	t.Helper()
 	text, err := json.Marshal(object)
@@ -274,7 +274,7 @@ func comparable(t *testing.T, object map[string]any) map[string]any {
 		metadata["name"] = prefix + "RANDOM"
 	}
 	if copied["kind"] == "PersistentVolumeClaim" {
-		delete(metadata, "ownerReferences") // which its StatefulSet adds later, if its retention policy says so
+		delete(metadata, "ownerReferences") // its StatefulSet adds it later, if the retention policy requires it
 	}
 	if annotations, ok := metadata["annotations"].(map[string]any); ok {
 		if at, ok := annotations["batch.kubernetes.io/cronjob-scheduled-timestamp"].(string); ok {

@@ -22,7 +22,7 @@ import (
 type objects struct {
 	server    *server.Server
 	mu        sync.Mutex
-	resources map[schema.GroupVersion][]metav1.APIResource // what discovery said
+	resources map[schema.GroupVersion][]metav1.APIResource // the result of discovery
 }
 
 // A refusal is the server's status to a request that had to succeed.
@@ -36,7 +36,7 @@ func (r *refusal) Error() string {
 	return fmt.Sprintf("%s: %d %s", r.what, r.status.Code, r.status.Message)
 }
 
-// text returns the string at the path of members, "" if there is none.
+// text returns the string at the path of members, "" if it does not exist.
 func text(object map[string]any, path ...string) string {
 	for _, member := range path[:len(path)-1] {
 		object, _ = object[member].(map[string]any)
@@ -52,8 +52,8 @@ func prefix(gv schema.GroupVersion) string {
 	return "/apis/" + gv.Group + "/" + gv.Version
 }
 
-// discover returns the resources of a group version that are wanted, in their order. It asks again when what it knows
-// holds none, because CustomResourceDefinitions come and go.
+// discover returns the requested resources of a group version, in order. It repeats discovery if the known result
+// contains none of them, because CustomResourceDefinitions come and go.
 func (o *objects) discover(ctx context.Context, gv schema.GroupVersion,
 	wanted func(metav1.APIResource) bool) ([]metav1.APIResource, error) {
 	o.mu.Lock()
@@ -90,13 +90,13 @@ func (o *objects) discover(ctx context.Context, gv schema.GroupVersion,
 	return nil, &refusal{"discover " + gv.String(), notServed(), true}
 }
 
-// notServed is what a server says to a request for a resource that it does not have.
+// notServed is the answer of a server to a request for a resource that it does not serve.
 func notServed() *metav1.Status {
 	return &metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound,
 		Message: "the server could not find the requested resource"}
 }
 
-// forget drops what discovery said about a group version.
+// forget drops the result of discovery for a group version.
 func (o *objects) forget(gv schema.GroupVersion) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -133,7 +133,7 @@ func (o *objects) collection(ctx context.Context, object map[string]any) (path s
 	return path + "/" + resource.Name, len(found) > 1, nil
 }
 
-// create creates an object with its status. Unknown fields are refused, as kubectl asks the server to.
+// create creates an object with its status. The server refuses unknown fields, as for kubectl.
 func (o *objects) create(ctx context.Context, object map[string]any) error {
 	path, hasStatus, err := o.collection(ctx, object)
 	if err != nil {
@@ -176,7 +176,7 @@ func (o *objects) store(ctx context.Context, object map[string]any) error {
 	return o.server.Store(ctx, path[strings.LastIndexByte(path, '/')+1:], object)
 }
 
-// get returns an object as the server holds it, nil if there is none.
+// get returns an object in the form of the server, nil if it does not exist.
 func (o *objects) get(ctx context.Context, object map[string]any) (map[string]any, error) {
 	path, _, err := o.collection(ctx, object)
 	if err != nil {
@@ -193,7 +193,8 @@ func (o *objects) get(ctx context.Context, object map[string]any) (map[string]an
 	return answer.Object()
 }
 
-// remove removes an object and waits until it is gone. It finalizes namespaces, because no controller does.
+// remove removes an object and waits until it no longer exists. It finalizes namespaces, because controllers do not
+// run.
 func (o *objects) remove(ctx context.Context, object map[string]any) error {
 	path, _, err := o.collection(ctx, object)
 	if err != nil {

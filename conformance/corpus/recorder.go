@@ -27,7 +27,7 @@ import (
 	"github.com/celgate/celgate/internal/conformance"
 )
 
-// A Recorder runs cases on a server of its own.
+// A Recorder runs cases on its own server.
 type Recorder struct {
 	minor    string
 	mutating string // the version in which the server has mutating policies; empty: it has none
@@ -110,9 +110,10 @@ func (r *Recorder) documents(text string) ([]map[string]any, error) {
 	return conformance.WithPolicyVersion(objects, r.mutating), err
 }
 
-// foundation is what the server holds in every case: what the user dev may do, and policies that match nothing but
-// keep the server's informers of param kinds alive. The server never restarts the informer of a built-in kind once
-// the last policy with that paramKind is gone, so without them a param would be remembered from an earlier case.
+// foundation holds the objects on the server in every case: the permissions of the user dev, and policies without
+// matching requests that keep the server's informers of param kinds alive. The server never restarts the informer of a
+// built-in kind after the last policy with that paramKind is deleted, so without these policies the cache would contain
+// a param of an earlier case.
 var foundation = conformance.Rights + anchors("v1", "ConfigMap") + anchors("v1", "Secret") + anchors("v1",
 	"Namespace") + anchors("v1", "Service") +
 	anchors("v1", "ResourceQuota") + anchors(
@@ -160,9 +161,9 @@ spec:
 `, name, paramKind, match)
 }
 
-// Install creates the CustomResourceDefinitions of the cases, so that the server knows them when the cases run: their
-// schemas take seconds to arrive where mutations need them, their kinds half a minute where params need them. Those
-// that an older minor refuses are left out: it is unable to answer their cases.
+// Install creates the CustomResourceDefinitions of the cases, so that the server knows them when the cases run: schemas
+// take seconds to arrive at mutations, and kinds half a minute to arrive at params. Definitions that an older minor
+// refuses are left out: it cannot answer their cases.
 func (r *Recorder) Install(ctx context.Context, cases []*conformance.Case) error {
 	for _, c := range cases {
 		for _, object := range c.State {
@@ -177,7 +178,7 @@ func (r *Recorder) Install(ctx context.Context, cases []*conformance.Case) error
 	return nil
 }
 
-// define makes the server hold a CustomResourceDefinition in this form and serve it.
+// define creates or updates a CustomResourceDefinition and waits until the server serves it.
 func (r *Recorder) define(ctx context.Context, crd map[string]any) error {
 	name := text(crd, "metadata", "name")
 	if old := r.crds[name]; old != nil {
@@ -286,7 +287,7 @@ func (r *Recorder) record(ctx context.Context, c *conformance.Case) (*conformanc
 	return want, err
 }
 
-// setUp creates what the case has and waits until its policies are in force.
+// setUp creates the objects of the case and waits until its policies are in force.
 func (r *Recorder) setUp(ctx context.Context, c *conformance.Case) ([]conformance.Rejection, error) {
 	if len(c.State) > 0 || c.Old != nil {
 		if err := r.forgotten(ctx); err != nil {
@@ -368,7 +369,7 @@ func (r *Recorder) create(ctx context.Context, object map[string]any) error {
 	return nil
 }
 
-// AwaitPermission waits until RBAC lets the user send the request.
+// AwaitPermission waits until RBAC permits the user to send the request.
 func (r *Recorder) AwaitPermission(ctx context.Context, request *conformance.Request) error {
 	gv, err := schema.ParseGroupVersion(request.APIVersion)
 	if err != nil {
@@ -401,7 +402,7 @@ func (r *Recorder) AwaitPermission(ctx context.Context, request *conformance.Req
 	)
 }
 
-// marker holds the policies that show, by a warning about a Lease, that everything written before them is in force.
+// marker holds the policies that show, by a warning about a Lease, that all earlier objects are in force.
 const marker = `
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
@@ -518,10 +519,10 @@ func (r *Recorder) forgotten(ctx context.Context) error {
 	return err
 }
 
-// errPanic says that the server panicked.
+// errPanic reports a panic of the server.
 var errPanic = errors.New("the server panics")
 
-// send sends the request of the case and notes the answer. It returns what the webhooks saw.
+// send sends the request of the case and records the answer. It returns the reviews that the webhooks received.
 func (r *Recorder) send(ctx context.Context, c *conformance.Case, want *conformance.Want) (*view, error) {
 	call, err := r.call(ctx, c)
 	if err != nil {
@@ -570,7 +571,7 @@ func (r *Recorder) send(ctx context.Context, c *conformance.Case, want *conforma
 	return seen, nil
 }
 
-// removeCreated lets clear remove the object that the request created.
+// removeCreated registers the object that the request created for removal by clear.
 func (r *Recorder) removeCreated(answer *server.Answer) error {
 	object, err := answer.Object()
 	if err == nil && text(object, "metadata", "uid") != "" { // reviews are answered, not stored
@@ -650,7 +651,7 @@ func (r *Recorder) call(ctx context.Context, c *conformance.Case) (server.Call, 
 		call.Method = http.MethodDelete
 		if c.Object != nil {
 			options := maps.Clone(c.Object)
-			if request.DryRun { // which the query is not asked about when there is a body
+			if request.DryRun { // the server ignores the query if the request has a body
 				options["dryRun"] = []any{"All"}
 			}
 			call.Body = options

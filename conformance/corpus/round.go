@@ -38,8 +38,8 @@ func Each(n int, do func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// Keep creates an object that stays on the server, such as what all cases of a round share, and returns it as it is
-// stored. A CustomResourceDefinition is served when Keep returns.
+// Keep creates an object that stays on the server, such as one that all cases of a round share, and returns its stored
+// form. A CustomResourceDefinition is served when Keep returns.
 func (r *Recorder) Keep(ctx context.Context, object map[string]any) (map[string]any, error) {
 	if object["kind"] == "CustomResourceDefinition" {
 		return object, r.define(ctx, object)
@@ -61,8 +61,7 @@ func IsRefusal(err error) bool {
 	return errors.As(err, &refused)
 }
 
-// KeepParams makes the server hold what it knows of the objects of a param kind, whatever policies come and go: see
-// foundation.
+// KeepParams keeps the server's cache of a param kind alive, independent of other policies: see foundation.
 func (r *Recorder) KeepParams(ctx context.Context, apiVersion, kind string) error {
 	policies, err := r.documents(anchors(apiVersion, kind))
 	if err != nil {
@@ -81,8 +80,8 @@ func (r *Recorder) Remove(ctx context.Context, object map[string]any) error {
 	return r.objects.remove(ctx, object)
 }
 
-// Try sends the request of a case as a dry run to the server, which has no policies about it, and returns what would be
-// stored, or the status of the server that refuses.
+// Try sends the request of a case as a dry run to the server while policies do not match it, and returns the object
+// that would be stored, or the status of the refusal.
 func (r *Recorder) Try(ctx context.Context, c *conformance.Case) (map[string]any, *metav1.Status, error) {
 	call, err := r.call(ctx, c)
 	if err != nil {
@@ -100,8 +99,8 @@ func (r *Recorder) Try(ctx context.Context, c *conformance.Case) (map[string]any
 	return object, nil, err
 }
 
-// Enforce makes the policies of many cases come into force at once, after those of the last round are gone, and returns
-// which of each case the server refused. Nothing keeps the cases apart but their match rules.
+// Enforce puts the policies of many cases in force at once, after those of the last round are removed, and returns the
+// refused policies of each case. Only their match rules separate the cases.
 func (r *Recorder) Enforce(ctx context.Context, cases []*conformance.Case) ([][]conformance.Rejection, error) {
 	if err := r.clear(ctx); err != nil {
 		return nil, err
@@ -125,16 +124,16 @@ func (r *Recorder) Enforce(ctx context.Context, cases []*conformance.Case) ([][]
 type Observation struct {
 	Want    *conformance.Want
 	Passed  bool           // the mutating phase let the request pass
-	Mutated map[string]any // the object at the end of the mutating phase, whatever came later
-	Panic   bool           // the server panicked, so that there is no answer
+	Mutated map[string]any // the object at the end of the mutating phase, without later changes
+	Panic   bool           // the server panicked, so it did not answer
 
-	// Review is the request of the validating webhook's review with nothing taken out: what policies see. Nil if there
-	// was none.
+	// Review is the request in the unmodified review of the validating webhook: the view of policies. It is nil without
+	// a review.
 	Review map[string]any
 }
 
-// Ask sends the request of a case whose policies are in force and whose old object is stored. It may be called from
-// several goroutines with requests of different users or names.
+// Ask sends the request of a case whose policies are in force and whose old object is stored. Several goroutines may
+// call it with requests of different users or names.
 func (r *Recorder) Ask(ctx context.Context, c *conformance.Case) (*Observation, error) {
 	want := &conformance.Want{Minors: []string{r.minor}}
 	seen, err := r.send(ctx, c, want)

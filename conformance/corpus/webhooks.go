@@ -23,9 +23,9 @@ import (
 	"github.com/celgate/celgate/internal/conformance"
 )
 
-// webhooks is a mutating and a validating webhook that allow everything and keep what they see. The mutating one is
-// called after the policies of its phase, and again when the second pass of the policies changed the object; the
-// validating one after the validating policies, if they did not deny the request.
+// webhooks is a mutating and a validating webhook that allow everything and keep the reviews. The mutating webhook is
+// called after the policies of its phase, and again if their second pass changed the object; the validating one after
+// the validating policies, unless they denied the request.
 type webhooks struct {
 	url         string
 	certificate []byte // PEM
@@ -35,7 +35,8 @@ type webhooks struct {
 	views map[*view]bool
 }
 
-// A view is what both webhooks saw last of one request: the request members of the reviews, nil if there was none.
+// A view holds the last reviews of both webhooks for one request: the request members of the reviews, nil without a
+// review.
 type view struct {
 	request              *conformance.Request
 	mutating, validating map[string]any

@@ -41,8 +41,8 @@ func (a *answer) AddWarning(_, text string) {
 	}
 }
 
-// Accepted lists what may differ, each with its reason. settle, sameAnswers and isOneOfSeveral hold the rules; there
-// are no others but those of [conformance.Strip].
+// Accepted lists the accepted differences, each with its reason. settle, sameAnswers and isOneOfSeveral implement the
+// rules; the only others are those of [conformance.Strip].
 var Accepted = []string{
 	"Where the server walks a Go map or its cache of params, its own answer varies; celgate's is to be one of those that it gives.",
 	"The atomic members that an ApplyConfiguration may not touch, and several problems of one, are listed in the order of a Go map.",
@@ -56,7 +56,7 @@ var Accepted = []string{
 		"Nor does celgate take quantities in two notations (`1024`, `1Ki`) inside of two structs for equal, as the server does. Neither is generated.",
 }
 
-// settle returns the answer without what is known to differ.
+// settle returns the answer without accepted differences.
 func (a *answer) settle() *answer {
 	s := *a
 	s.Object = prepare.Reread(a.Object) // JSON knows neither a list without memory nor a float without a fraction

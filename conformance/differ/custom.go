@@ -55,8 +55,8 @@ func newDefinition(tree map[string]any) (*definition, error) {
 	return d, nil
 }
 
-// interfaces returns what the handlers of the custom resource give to admission (as customresource_handler.go of
-// apiextensions-apiserver v0.37.2).
+// interfaces returns the object interfaces that the handlers of the custom resource pass to admission (as
+// customresource_handler.go of apiextensions-apiserver v0.37.2).
 func (d *definition) interfaces(resources runtime.EquivalentResourceMapper) (admission.ObjectInterfaces, error) {
 	factory, err := conversion.NewCRConverterFactory(nil, nil)
 	if err != nil {

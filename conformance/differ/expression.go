@@ -11,7 +11,7 @@ import (
 	"github.com/celgate/celgate/internal/shape"
 )
 
-// An author writes expressions about one kind, with a sample object before its eyes: most of what it names is there.
+// An author writes expressions about one kind, with a sample object as a guide: most of the named fields exist.
 type author struct {
 	*generator
 	kind       *kind
@@ -42,7 +42,7 @@ const (
 // A ref is an expression that names a value of the world.
 type ref struct {
 	expr  string
-	guard []string    // what must hold for it to be there
+	guard []string    // the condition that the field exists
 	value any         // in the sample; nil if it is not there
 	typ   *shape.Type // nil if unknown
 }
@@ -281,7 +281,7 @@ func (a *author) simpleLiteral(r ref) string {
 
 var patterns = []string{"^[a-z]+$", "web", "^[a-z0-9.:/-]+$", "[0-9]+", "a|b", "(", ""}
 
-// valueTest asks about a value.
+// valueTest writes a test of a value.
 func (a *author) valueTest(r ref, depth int) string {
 	e := r.expr
 	g := a.generator
@@ -354,7 +354,7 @@ func toSelectable(e string) string {
 	return e
 }
 
-// itemTest asks about an item, which a macro binds to name.
+// itemTest writes a test of an item, which a macro binds to name.
 func (a *author) itemTest(name string, item ref, depth int) string {
 	inner := *a
 	inner.local = append(slices.Clone(a.local), ref{expr: name, value: item.value, typ: item.typ})

@@ -22,8 +22,8 @@ type Fields struct {
 	Differences      []string
 }
 
-// CompareFields sends a request of each operation about each kind of the world and compares, field by field, what
-// policies see: the object, the old object and the options. celgate only knows the manifests, as if they came from
+// CompareFields sends a request of each operation for each kind of the world and compares, field by field, the values
+// that policies see: the object, the old object and the options. celgate gets only the manifests, as if they came from
 // files.
 func (l *Live) CompareFields(ctx context.Context) (*Fields, error) {
 	engine, err := celgate.New(&policy.Set{}, celgate.Options{KubeVersion: l.world.minor, Types: l.world.types,
@@ -101,7 +101,7 @@ func (l *Live) askFields(ctx context.Context, engine *celgate.Engine, s *slot, q
 	if err != nil {
 		return err
 	}
-	if seen.Review == nil { // of what webhooks are not asked about, or the registry refuses
+	if seen.Review == nil { // of kinds without webhook calls, and refused by the registry
 		return nil
 	}
 	r := q.kind.resource
@@ -155,7 +155,7 @@ func asAny(tree map[string]any) any {
 
 // A fieldDiff lists the fields in which two trees differ.
 type fieldDiff struct {
-	unknown *regexp.Regexp // fields that no manifest says
+	unknown *regexp.Regexp // fields that manifests do not contain
 	fields  int
 	found   []string
 }
@@ -214,8 +214,8 @@ func form(path string, v any) any {
 	return v
 }
 
-// unknown are the fields of stored objects that no manifest says, by resource: who made a signing request, and what
-// controllers of the server write into the status.
+// unknown are the fields of stored objects that manifests do not contain, by resource: the creator of a signing
+// request, and status fields that controllers of the server write.
 var unknown = map[string]*regexp.Regexp{
 	"certificatesigningrequests": regexp.MustCompile(`bject\.spec\.(username|uid|groups|extra)$`),
 	"customresourcedefinitions":  regexp.MustCompile(`bject\.status\.(acceptedNames\..*|conditions)$`),

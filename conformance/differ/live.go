@@ -25,27 +25,27 @@ import (
 
 // A Live is the world on a live server.
 //
-// A policy takes about a second to be in force there, so a round brings many at once, each about names of its own: the
-// rules of a policy have the names of its objects in resourceNames. Nothing else sets the policies of a round apart, so
-// objects, namespaces and selectors are as random as in one process. The requests are dry runs; all objects that they
-// are about are such that the server would take them if there were no policies.
+// A policy takes about a second to be in force there, so a round puts many in force at once, each for its own names:
+// the rules of a policy list the names of its objects in resourceNames. Only the names separate the policies of a
+// round, so objects, namespaces and selectors are as random as in one process. The requests are dry runs; without
+// policies, the server would accept all their objects.
 type Live struct {
 	world    *World
 	recorder *corpus.Recorder
 	rights   []map[string]any // RBAC objects
-	further  []map[string]any // RBAC objects that only checks of authorizer ask about
-	exists   []map[string]any // what every round finds, as the server holds it
+	further  []map[string]any // RBAC objects that only checks of authorizer need
+	exists   []map[string]any // the objects on the server before every round, in the form of the server
 	pools    map[*kind]*pool
 	epoch    int              // which pools they are
 	trials   int              // smaller cases that were tried
 	stored   []map[string]any // objects of the last round, which its policies may protect
 }
 
-// A pool is what the requests of a kind are made of: manifests that the server takes.
+// A pool holds the manifests for the requests of a kind, which the server accepts.
 type pool struct {
 	creates []creation
 	updates []update
-	refusal string // what the server said to the last manifest that it did not take
+	refusal string // the server's answer to the last refused manifest
 }
 
 // A creation is the manifest of an object that does not exist.
@@ -54,7 +54,7 @@ type creation struct {
 	managers any // the managedFields that the server gives to its object, which celgate does not compute
 }
 
-// An update is a manifest, and what may become of its object.
+// An update is a manifest with possible new versions.
 type update struct {
 	old  map[string]any
 	news []map[string]any
@@ -80,7 +80,7 @@ func StartLive(ctx context.Context, minor string) (_ *Live, err error) {
 	return l, l.warm(ctx, params)
 }
 
-// startWorld starts a server that holds the world, but may not know of it yet wherever policies need it.
+// startWorld starts a server with the objects of the world. The server may not know them yet when policies need them.
 func startWorld(ctx context.Context, minor string) (_ *Live, err error) {
 	w, err := readWorld(ctx, minor)
 	if err != nil {
@@ -120,8 +120,8 @@ func startWorld(ctx context.Context, minor string) (_ *Live, err error) {
 // Stop ends the server.
 func (l *Live) Stop() error { return l.recorder.Stop() }
 
-// warm waits until the server knows the custom kinds wherever policies need them, also with params of these kinds, and
-// the rights of the users.
+// warm waits until the server knows the custom kinds in all policies, also with params of these kinds, and the
+// permissions of the users.
 func (l *Live) warm(ctx context.Context, params map[schema.GroupVersionKind]bool) error {
 	var cases []*conformance.Case
 	for kind := range params {
@@ -224,7 +224,7 @@ type question struct {
 	user      celgate.UserInfo
 }
 
-// stripServerFields returns a copy of a manifest without what the server gives to an object.
+// stripServerFields returns a copy of a manifest without the fields that the server sets.
 func stripServerFields(manifest map[string]any) map[string]any {
 	out := runtime.DeepCopyJSON(manifest)
 	metadata, _ := out["metadata"].(map[string]any)
@@ -337,12 +337,12 @@ func (q *question) withManagedFields(c *conformance.Case) *conformance.Case {
 	return &own
 }
 
-// createOnly reports kinds whose objects would change what the server does to other requests.
+// createOnly reports kinds whose objects would affect other requests on the server.
 func createOnly(k *kind) bool {
 	return isUnseen(k) || k.resource.Group == "apiextensions.k8s.io" || k.resource.Group == "apiregistration.k8s.io"
 }
 
-// isUnseen reports kinds whose requests webhooks are not asked about.
+// isUnseen reports kinds without webhook calls for their requests.
 func isUnseen(k *kind) bool { return k.resource.Group == policyGroup }
 
 // refill makes the pools of an epoch.
@@ -416,7 +416,7 @@ func (l *Live) fill(ctx context.Context, k *kind, token string, manifest func() 
 		u := update{old: maps.Clone(p.creates[(i*poolCreates/2+1)%len(p.creates)].manifest)}
 		delete(u.old, "status") // whose rules are others
 		stored, err := l.recorder.Keep(ctx, withName(u.old, token))
-		if corpus.IsRefusal(err) { // what dry runs do not ask about, such as a port that is taken
+		if corpus.IsRefusal(err) { // conflicts that dry runs do not detect, such as a taken port
 			continue
 		}
 		if err != nil {
@@ -526,18 +526,18 @@ func (l *Live) prepare(k *kind, manifest map[string]any) map[string]any {
 	return result.Object
 }
 
-// A finding is what a round found out about one question, or about the writing of a slot's policies if that is nil.
+// A finding is the result of a round for one question, or for the creation of a slot's policies if the question is nil.
 type finding struct {
 	slot     *slot
 	question *question
 	want     *conformance.Want
 	diff     string
-	compared bool // false if the server's registry refused the request before policies were asked
+	compared bool // false if the server's registry refused the request before policies were evaluated
 	mutated  bool // the policy changed the object
 	several  bool // the server's answer varies
 }
 
-// round brings the slots into force and asks all their questions.
+// round puts the slots in force and sends all their requests.
 func (l *Live) round(ctx context.Context, slots []*slot) ([]finding, error) {
 	err := corpus.Each(len(slots), func(i int) (err error) {
 		s := slots[i]
@@ -546,7 +546,7 @@ func (l *Live) round(ctx context.Context, slots []*slot) ([]finding, error) {
 		}
 		if s.stored, err = l.recorder.Keep(ctx, s.old); corpus.IsRefusal(
 			err,
-		) { // another slot has what it needs, such as a port
+		) { // another slot uses a resource that it needs, such as a port
 			s.old, err = nil, nil
 			s.questions = slices.DeleteFunc(s.questions,
 				func(q *question) bool { return q.operation != celgate.Create })
@@ -584,7 +584,7 @@ func (l *Live) round(ctx context.Context, slots []*slot) ([]finding, error) {
 	return slices.Concat(findings...), err
 }
 
-// ask asks the questions of a slot.
+// ask sends the requests of a slot.
 func (l *Live) ask(ctx context.Context, world *conformance.World, s *slot, rejected []conformance.Rejection) ([]finding,
 	error) {
 	engine, ours, err := world.Engine([]map[string]any{s.c.Policy, s.c.Binding})
@@ -606,7 +606,7 @@ func (l *Live) ask(ctx context.Context, world *conformance.World, s *slot, rejec
 		}
 		got = settledWant(got)
 		f := finding{slot: s, question: q, mutated: mutating != nil && mutating.Mutated}
-		for try := range 40 { // what varies on the server shows the same answer soon
+		for try := range 40 { // answers that vary on the server soon repeat
 			seen, err := l.recorder.Ask(ctx, c)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", s.token, err)
@@ -625,7 +625,7 @@ func (l *Live) ask(ctx context.Context, world *conformance.World, s *slot, rejec
 	return findings, nil
 }
 
-// compare returns how the answers differ, and whether there was something to compare.
+// compare returns the differences between the answers, and whether they were comparable.
 func (s *slot) compare(seen *corpus.Observation, got *conformance.Want, mutating *celgate.Decision) (diff string,
 	compared bool) {
 	if seen.Panic {
@@ -636,12 +636,12 @@ func (s *slot) compare(seen *corpus.Observation, got *conformance.Want, mutating
 	}
 	want := settledWant(seen.Want)
 	diff = conformance.Compare(want, got)
-	// Webhooks are not asked about their own configurations, so that nothing shows what the mutating phase made of one.
+	// Webhooks are not called for their own configurations, so the object after the mutating phase is not visible.
 	if diff == "" || want.Status == nil || !seen.Passed && !isUnseen(s.kind) ||
 		strings.Contains(want.Status.Message, "policy-"+s.token) {
 		return diff, true
 	}
-	// The registry refused what came out of the mutating phase, which celgate does not foresee.
+	// The registry refused the result of the mutating phase, which celgate does not predict.
 	if s.c.Policy["kind"] != "MutatingAdmissionPolicy" || isUnseen(s.kind) {
 		return "", false
 	}
@@ -650,13 +650,13 @@ func (s *slot) compare(seen *corpus.Observation, got *conformance.Want, mutating
 	}
 	object := conformance.Settle(mutating.Object)
 	if object != nil && seen.Mutated != nil {
-		object["kind"] = seen.Mutated["kind"] // webhooks are shown the kind of the request, whatever a patch made of it
+		object["kind"] = seen.Mutated["kind"] // webhooks see the kind of the request, even if a patch changed it
 	}
 	return conformance.Compare(settledWant(&conformance.Want{Object: seen.Mutated}),
 		settledWant(&conformance.Want{Object: object})), true
 }
 
-// settledWant returns an answer without what may differ.
+// settledWant returns an answer without accepted differences.
 func settledWant(w *conformance.Want) *conformance.Want {
 	made := func(text string) string {
 		text = madeAddress.ReplaceAllString(text, "<address>")
@@ -737,7 +737,7 @@ type LiveRun struct {
 	Whole  bool    // differences are printed as they were found, not made smaller
 }
 
-// LiveTotals count what a run on a live server did.
+// LiveTotals are the counts of a run on a live server.
 type LiveTotals struct {
 	Seed     uint64 `json:"seed"`
 	Rounds   int    `json:"rounds"`
@@ -802,7 +802,7 @@ func (r *LiveRun) compareRound(ctx context.Context, l *Live, index int, t *LiveT
 	return r.compare(ctx, l, index, slots, t)
 }
 
-// compare asks about the slots of a round, and prints what differs.
+// compare compares the slots of a round, and prints the differences.
 func (r *LiveRun) compare(ctx context.Context, l *Live, index int, slots []*slot, t *LiveTotals) error {
 	findings, err := l.round(ctx, slots)
 	if err != nil {

@@ -67,7 +67,7 @@ func TestSlot(t *testing.T) {
 	}
 }
 
-// TestSettledWant checks that of what a server makes anew only that goes.
+// TestSettledWant tests that only fields that the server generates anew are removed.
 func TestSettledWant(t *testing.T) {
 	got := settledWant(&conformance.Want{
 		Status:           &metav1.Status{Message: "uid 1b4e28ba-2fa1-4d2c-883f-0016d3cca427 at 2026-11-28T04:53:17Z, not 2024-02-03T04:05:06Z"},

@@ -18,14 +18,14 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// A topic is what a policy speaks of, as far as it can be read off its expressions.
+// A topic holds the fields and values that a policy mentions in its expressions.
 type topic struct {
 	paths   map[string][]effects.Path // that it reads or writes, by root: object, params, namespaceObject, request
 	texts   []string
 	numbers []int64
 }
 
-// topicOf reads the expressions of a policy. What does not parse speaks of nothing.
+// topicOf parses the expressions of a policy. An expression that does not parse has an empty topic.
 func topicOf(envs *celenv.Set, p *policy.Policy) (*topic, error) {
 	scope := envs.Scope(celenv.Run, false)
 	defer scope.Close()
@@ -79,7 +79,7 @@ func (t *topic) add(p effects.Path) {
 		p.Root = "object"
 	}
 	steps := p.Split()
-	switch { // what a request says elsewhere, or the server sets
+	switch { // fields that the request contains elsewhere, or that the server sets
 	case len(steps) == 0, p.Root == "object" && (steps[0] == "apiVersion" || steps[0] == "kind"),
 		p.Root == "object" && steps[0] == "metadata" &&
 			(len(steps) < 2 || steps[1] != "labels" && steps[1] != "annotations"):
@@ -96,8 +96,8 @@ func (t *topic) speaksOf(root string, steps ...string) bool {
 		func(p effects.Path) bool { return effects.NewPath(root, steps...).Contains(p) })
 }
 
-// nearManifest returns a copy of a manifest with some of the fields that a policy speaks of there, some gone, and
-// little else changed.
+// nearManifest returns a copy of a manifest with some of the fields that a policy mentions set, some removed, and few
+// other changes.
 func (g *generator) nearManifest(t *shape.Type, manifest map[string]any, paths []effects.Path) map[string]any {
 	out := runtime.DeepCopyJSON(manifest)
 	for range min(len(paths), 1+g.IntN(4)) {
@@ -125,7 +125,7 @@ func (g *generator) nearManifest(t *shape.Type, manifest map[string]any, paths [
 	return out
 }
 
-// put returns a tree in which there is something at the end of the steps.
+// put returns a tree with a value at the end of the steps.
 func (g *generator) put(t *shape.Type, tree any, steps []string) any {
 	if len(steps) == 0 {
 		return g.value(t, 3)
@@ -183,7 +183,7 @@ func (g *generator) put(t *shape.Type, tree any, steps []string) any {
 	return tree
 }
 
-// drop removes what is at the end of the steps.
+// drop removes the value at the end of the steps.
 func drop(tree any, steps []string) {
 	switch v := tree.(type) {
 	case map[string]any:
@@ -201,7 +201,7 @@ func drop(tree any, steps []string) {
 	}
 }
 
-// addSelected gives an object the labels that a selector asks for.
+// addSelected adds the labels that a selector requires.
 func addSelected(object map[string]any, s *metav1.LabelSelector) {
 	if s == nil {
 		return
@@ -232,7 +232,7 @@ func addSelected(object map[string]any, s *metav1.LabelSelector) {
 	metadata["labels"] = labels
 }
 
-// user makes who sends a request, with luck one that the policy speaks of. Group devs may do everything.
+// user draws the user of a request, sometimes one that the policy mentions. Group devs has all permissions.
 func (g *generator) user(t *topic) celgate.UserInfo {
 	user := pick(g, liveUsers...)
 	if len(t.texts) == 0 || g.chance(50) {

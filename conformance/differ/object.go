@@ -21,8 +21,8 @@ type generator struct {
 	*rand.Rand
 	world *World
 
-	// What a policy speaks of, so that values are near what it asks for; empty for a policy that is made for its
-	// objects.
+	// The fields and values that a policy mentions, for nearby random values; empty for a policy that is generated for
+	// its objects.
 	texts   []string
 	numbers []int64
 }
@@ -249,7 +249,7 @@ func (g *generator) fill(k *kind, size int) error {
 	return nil
 }
 
-// prepare returns what policies get of an object, nil if the server would not take it.
+// prepare returns an object in the form that policies see, nil if the server would not accept it.
 func (w *World) prepare(k *kind, tree map[string]any) *object {
 	metadata, _ := tree["metadata"].(map[string]any)
 	namespace, _ := metadata["namespace"].(string)

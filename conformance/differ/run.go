@@ -26,10 +26,10 @@ type Run struct {
 	Limit    int           // ends after so many differences
 }
 
-// Totals count what a run did.
+// Totals are the counts of a run.
 type Totals struct {
 	Seed        uint64 `json:"seed"`
-	Kinds       int    `json:"kinds"` // whose objects were asked about
+	Kinds       int    `json:"kinds"` // with requests for their objects
 	Policies    int    `json:"policies"`
 	Rejected    int    `json:"rejected"` // policies that may not be written
 	Comparisons int    `json:"comparisons"`
@@ -48,8 +48,8 @@ type Recorded struct {
 	Minors map[string]*LiveTotals `json:"minors,omitempty"` // of runs on live servers of older minors
 }
 
-// Record writes the totals of a run to a file: those of the newest minor in the place of its earlier ones, those of an
-// older minor beside what else the file holds.
+// Record writes the totals of a run to a file: those of the newest minor replace its earlier ones, and those of an
+// older minor are added to the other totals in the file.
 func (t *Totals) Record(file, minor string) error {
 	var recorded Recorded
 	text, err := os.ReadFile(file)
@@ -166,10 +166,10 @@ func (w *World) generator(seed, index uint64) *generator {
 	return &generator{Rand: rand.New(rand.NewPCG(seed, index)), world: w}
 }
 
-// isOneOfSeveral reports whether the server itself gives this answer now and then: what walks a Go map, or the cache of
-// params, has no order there.
+// isOneOfSeveral reports whether the server itself sometimes gives this answer: iterations over Go maps and over the
+// cache of params do not have a fixed order.
 func (w *World) isOneOfSeveral(ctx context.Context, server *compiled, q *request, got *answer) bool {
-	for range 2000 { // several params, each with an order of its own, have many answers
+	for range 2000 { // several params, each with its own order, have many answers
 		if again := w.upstream.ask(ctx, server, q).settle(); sameAnswers(again, got) {
 			return true
 		}

@@ -40,7 +40,7 @@ func (w *World) try(c *Case) *trial {
 	return &trial{w, c, engine, server}
 }
 
-// differs reports whether both sides answer differently, however often the server is asked.
+// differs reports whether both sides answer differently, even if the request is repeated.
 func (t *trial) differs(ctx context.Context, q *request) bool {
 	if t == nil {
 		return false
@@ -61,7 +61,7 @@ func (t *trial) differs(ctx context.Context, q *request) bool {
 // shrinkTime is how long one difference is made smaller.
 const shrinkTime = 15 * time.Second
 
-// shrink drops what is not needed for the difference, greedily.
+// shrink greedily removes parts that the difference does not need.
 func (w *World) shrink(ctx context.Context, c *Case, q *request) (*Case, *request) {
 	ctx, stop := context.WithTimeout(ctx, shrinkTime)
 	defer stop()
@@ -306,7 +306,7 @@ func (w *World) report(ctx context.Context, c *Case, q *request) string {
 	}, nil)
 }
 
-// corpusCase writes a case as one of the corpus, with the objects that its policy may look at and further ones.
+// corpusCase writes a case in the format of the corpus, with the objects that its policy may read and further ones.
 func (w *World) corpusCase(c *Case, resource *schema.Resource, old, object, request map[string]any,
 	further []map[string]any) string {
 	archive := &txtar.Archive{}

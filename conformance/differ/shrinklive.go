@@ -21,8 +21,8 @@ const (
 	liveShrinkSize = 100              // how many smaller cases are tried in one round
 )
 
-// shrink drops what is not needed for the difference, greedily: each round tries many smaller cases, and the first that
-// still differs is the next one.
+// shrink greedily removes parts that the difference does not need: each round tries many smaller cases, and continues
+// with the first that still differs.
 func (l *Live) shrink(ctx context.Context, f finding) (finding, error) {
 	deadline := time.Now().Add(liveShrinkTime)
 	if f.question != nil {
@@ -82,7 +82,7 @@ func (s *slot) rename(token string) (*slot, error) {
 	return next, err
 }
 
-// smallerSlots returns what is a little smaller than a finding, in the order in which it is to be tried.
+// smallerSlots returns slightly smaller versions of a finding, in the order in which to try them.
 func (l *Live) smallerSlots(ctx context.Context, world *conformance.World, f finding) []*slot {
 	var all []*slot
 	add := func(next slot) {
@@ -159,7 +159,7 @@ func (l *Live) report(f finding) string {
 			"operation": q.operation, "apiVersion": s.kind.resource.GroupVersion().String(),
 			"resource": s.kind.resource.Resource, "user": q.user.Username,
 		}
-		if q.operation != celgate.Connect { // which has no dry run
+		if q.operation != celgate.Connect { // which does not support dry runs
 			request["dryRun"] = true
 		}
 		if object = q.object; q.operation != celgate.Create {

@@ -205,7 +205,7 @@ func (c *converters) readPublished() error {
 	return nil
 }
 
-// GetTypeConverter returns nil for a kind whose group and version has no document.
+// GetTypeConverter returns nil for a kind whose group and version does not have a document.
 func (c *converters) GetTypeConverter(kind schema.GroupVersionKind) managedfields.TypeConverter {
 	gv := kind.GroupVersion()
 	if known, ok := c.by[gv]; ok {
@@ -374,7 +374,7 @@ func (r *recorder) AddAnnotationWithLevel(key, value string, level auditinternal
 	return nil
 }
 
-// options are what the handlers pass.
+// options returns the options that the handlers pass.
 func (r *request) options() runtime.Object {
 	gv := schema.GroupVersion{Group: "meta.k8s.io", Version: "v1"}.String()
 	var dryRun []string
@@ -390,7 +390,7 @@ func (r *request) options() runtime.Object {
 	return &metav1.DeleteOptions{TypeMeta: metav1.TypeMeta{Kind: "DeleteOptions", APIVersion: gv}, DryRun: dryRun}
 }
 
-// internal returns a copy of the object as the server's handlers hold it.
+// internal returns a copy of the object in the form of the server's handlers.
 func (o *object) internal() runtime.Object {
 	if o == nil {
 		return nil
@@ -398,7 +398,7 @@ func (o *object) internal() runtime.Object {
 	return o.hub.DeepCopyObject()
 }
 
-// newObject makes an object of a prepared tree. It fails for one that the server could not hold.
+// newObject converts a prepared tree to an object. It fails for a tree that the server could not represent.
 func newObject(tree map[string]any, resource *schema.Resource) (*object, error) {
 	if resource.Definition != nil {
 		return &object{tree, &unstructured.Unstructured{Object: runtime.DeepCopyJSON(tree)}}, nil

@@ -27,15 +27,16 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// A Wild is a live server with policies that people wrote: those of folders, each with objects of the kinds that it is
-// about and near what it speaks of.
+// A Wild is a live server with handwritten policies: those of folders, each with objects of its matched kinds near its
+// fields and values.
 //
-// Each policy is alone with one of its bindings in a slot of a round, and its rules get the names of the slot's
-// objects, as in [Live]. Nothing else of it changes. Its namespaces and params are made where the folders have none.
+// Each slot of a round contains one policy with one of its bindings, and its rules get the names of the slot's objects,
+// as in [Live]. The rest of the policy does not change. Namespaces and params are generated if the folders do not
+// contain them.
 type Wild struct {
 	*Live
 	units   []*unit
-	Skipped []string // what cannot be asked about, and why
+	Skipped []string // skipped policies, with the reasons
 }
 
 // A unit is a policy of a folder with one of its bindings.
@@ -55,7 +56,7 @@ type unit struct {
 	age  int
 }
 
-// A target is a kind of request that a policy matches, as far as its rules say.
+// A target is a kind of request that the rules of a policy match.
 type target struct {
 	operation celgate.Operation
 	sub       string
@@ -105,7 +106,7 @@ func StartWild(ctx context.Context, folders ...string) (_ *Wild, err error) {
 	return w, w.warm(ctx, params)
 }
 
-// Policies returns how many policies are asked about, each once for each of its bindings.
+// Policies returns the number of tested policies, counted once for each of their bindings.
 func (w *Wild) Policies() int { return len(w.units) }
 
 func (w *Wild) skip(format string, args ...any) {
@@ -187,7 +188,7 @@ func (w *Wild) pair(finds []find) error {
 			bound = []map[string]any{boundEverywhere(f.object)}
 		}
 		for _, b := range bound {
-			// The rest of the metadata is nothing that the server looks at. Every version has the same form.
+			// The server does not use the rest of the metadata. Every version has the same form.
 			c := &Case{
 				Policy:  map[string]any{"apiVersion": admissionV1, "kind": kind, "spec": f.object["spec"]},
 				Binding: map[string]any{"apiVersion": admissionV1, "kind": kind + "Binding", "spec": b["spec"]},
@@ -230,7 +231,7 @@ func boundEverywhere(object map[string]any) map[string]any {
 	return map[string]any{"spec": spec}
 }
 
-// define makes the server hold the CustomResourceDefinitions, each name once, without those that need a webhook.
+// define creates the CustomResourceDefinitions on the server, one for each name, without those that need a webhook.
 func (w *Wild) define(ctx context.Context, finds []find) error {
 	base, held := w.world.types, map[any]bool{}
 	for _, definition := range w.world.definitions {
@@ -263,7 +264,7 @@ func (w *Wild) define(ctx context.Context, finds []find) error {
 	return nil
 }
 
-// addTemplates makes the objects of the folders, and made ones of further kinds, what objects are made from.
+// addTemplates creates templates for objects from the folders, and generates them for further kinds.
 func (w *Wild) addTemplates(finds []find) {
 	kinds := map[schema.GroupVersionKind]*kind{}
 	for _, k := range w.world.kinds {
@@ -333,7 +334,7 @@ func (u *unit) paramKind() (kind schema.GroupVersionKind, ok bool) {
 	return kindOf(map[string]any{"apiVersion": u.policy.ParamKind.APIVersion, "kind": u.policy.ParamKind.Kind}), true
 }
 
-// populate makes namespaces, params and rights exist: those of the folders, and such as the policies ask for.
+// populate creates namespaces, params and permissions: those of the folders, and others that the policies require.
 func (w *Wild) populate(ctx context.Context, finds []find, params map[schema.GroupVersionKind]bool) error {
 	held := map[string]bool{}
 	for _, object := range w.exists {
@@ -401,7 +402,7 @@ func (w *Wild) keep(ctx context.Context, held map[string]bool, object map[string
 	return nil
 }
 
-// keepNamespaces makes the namespaces exist that each unit asks for.
+// keepNamespaces creates the namespaces that each unit requires.
 func (w *Wild) keepNamespaces(ctx context.Context, held map[string]bool) error {
 	for _, u := range w.units {
 		u.namespaces = []string{"default", "shop", "test"}
@@ -521,7 +522,7 @@ func (w *Wild) paramsFor(u *unit) []map[string]any {
 	return all
 }
 
-// aim finds out which requests the policies are about, and drops those that no object can be made for.
+// aim determines the requests that the policies match, and drops policies for which it cannot generate an object.
 func (w *Wild) aim() {
 	var all []*unit
 	for _, u := range w.units {
@@ -576,7 +577,7 @@ func targetsOf(k *kind) []target {
 	return targets
 }
 
-// epochPasses is how often a policy is asked about the same pool of objects.
+// epochPasses is the number of passes of a policy over the same pool of objects.
 const epochPasses = 3
 
 // wildSlot makes a slot of a unit; nil if the server takes none of its objects. The same numbers make the same slot.
@@ -604,7 +605,7 @@ func (w *Wild) wildSlot(ctx context.Context, seed uint64, u *unit, pass, request
 	}
 	for range requests {
 		t := pick(g, u.targets[u.kind]...)
-		if s.old == nil && t.operation != celgate.Create || g.chance(5) { // now and then what it does not match
+		if s.old == nil && t.operation != celgate.Create || g.chance(5) { // sometimes an object that it does not match
 			t = target{operation: celgate.Create}
 		}
 		q := &question{kind: u.kind, operation: t.operation, sub: t.sub, user: g.user(u.topic)}
@@ -630,7 +631,7 @@ func (w *Wild) generatorFor(u *unit, seed, index uint64) *generator {
 	return g
 }
 
-// manifest picks what an object is made from: with the labels that the policy selects, in one of its namespaces.
+// manifest draws the template of an object: with the labels that the policy selects, in one of its namespaces.
 func (w *Wild) manifest(g *generator, u *unit, k *kind) map[string]any {
 	manifest := stripServerFields(pick(g, k.templates...))
 	metadata, _ := manifest["metadata"].(map[string]any)

@@ -32,7 +32,8 @@ func topicOfExpressions(t *testing.T, expressions ...string) *topic {
 	return topic
 }
 
-// TestTopic checks that what a policy speaks of is found behind variables too, and nothing that a request has anyway.
+// TestTopic tests that the topic of a policy includes fields behind variables, and excludes fields that every request
+// has.
 func TestTopic(t *testing.T) {
 	topic := topicOfExpressions(t, "variables.list.all(c, c.image.startsWith('registry/'))",
 		"oldObject.metadata.labels['team'] == 'a' && object.kind == 'Pod'",
@@ -89,7 +90,7 @@ func TestNear(t *testing.T) {
 			t.Fatalf("the name became %q", name)
 		}
 	}
-	for range 50 { // a policy may ask for labels of a namespace that has none
+	for range 50 { // a policy may require labels of a namespace without any
 		if made := g.nearManifest(pod.typ, map[string]any{"metadata": map[string]any{}},
 			[]effects.Path{effects.NewPath("namespaceObject", "metadata")}); made["metadata"] == nil {
 			t.Fatal("no metadata")
@@ -122,7 +123,7 @@ func TestPut(t *testing.T) {
 	}
 }
 
-// TestPair checks which bindings a policy is asked with.
+// TestPair tests which bindings are paired with a policy.
 func TestPair(t *testing.T) {
 	w := &Wild{}
 	finds, err := w.read("testdata/wild")

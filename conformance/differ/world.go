@@ -43,7 +43,7 @@ import (
 //go:embed world/*.yaml
 var files embed.FS
 
-// A World is what exists besides policies and requests: types, namespaces, params, who may do what.
+// A World holds the objects besides policies and requests: types, namespaces, params, permissions.
 type World struct {
 	minor       string // of the server
 	mutating    string // the version in which it serves mutating policies; empty: it serves none
@@ -56,7 +56,7 @@ type World struct {
 	upstream    *upstream
 }
 
-// A kind is one kind whose objects are asked about.
+// A kind is a kind of tested objects.
 type kind struct {
 	resource  *schema.Resource
 	typ       *shape.Type
@@ -67,8 +67,8 @@ type kind struct {
 
 // An object is one object in both worlds.
 type object struct {
-	tree map[string]any // prepared; nobody changes it
-	hub  runtime.Object // as the server's handlers hold it
+	tree map[string]any // prepared; never changed
+	hub  runtime.Object // in the form of the server's handlers
 }
 
 // A request is one question to both sides.
@@ -175,7 +175,7 @@ type authorized struct {
 
 func (a authorized) Authorizer() authorizer.Authorizer { return a.by }
 
-// authorize answers by the verb, with everything that it was asked in the reason.
+// authorize decides by the verb, and includes all attributes of the check in the reason.
 func authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	fields, fieldErr := a.GetFieldSelector()
 	labels, labelErr := a.GetLabelSelector()

@@ -122,7 +122,7 @@ func widget(spec string) string {
 		spec)
 }
 
-// TestApply asks celgate what the policies of the cluster say about manifests, and then the server.
+// TestApply compares the answers of celgate and of the server for manifests under the policies of the cluster.
 func TestApply(t *testing.T) {
 	keep(t, world)
 	put(t, policies)
@@ -238,7 +238,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: dev}]
 			kinds["ClusterRole"] < 2 || kinds["ClusterRoleBinding"] < 2 {
 			t.Errorf("the state holds %v", kinds)
 		}
-		// Without the cluster the answers are what they are in it.
+		// The answers without the cluster are the same as in it.
 		for _, manifest := range []string{
 			deployment("shop", "fresh", 2), deployment("shop", "fresh", 3), deployment("shop", "fresh", 9),
 			deployment("default", "fresh", 9),

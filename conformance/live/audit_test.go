@@ -14,7 +14,8 @@ import (
 	"github.com/celgate/celgate/conformance/server"
 )
 
-// auditWorld is what exists before the policies of the audit do: objects in three namespaces, of which some break them.
+// auditWorld holds the objects that exist before the policies of the audit: objects in three namespaces, some of which
+// violate them.
 const auditWorld = `
 apiVersion: v1
 kind: Namespace
@@ -144,7 +145,7 @@ metadata: {name: audit-team}
 spec: {policyName: audit-team}
 `
 
-// An auditReport is what is read of celgate audit -o json.
+// An auditReport is the decoded part of celgate audit -o json.
 type auditReport struct {
 	Findings []struct {
 		Verdict string
@@ -173,9 +174,8 @@ func audit(t *testing.T, code int, args ...string) (auditReport, result) {
 	return report, r
 }
 
-// TestAudit asks celgate about all objects of the cluster, and then the server, by dry run, about each object: it
-// denies what celgate says, with the words that celgate says, changes what celgate says, and nothing else. Nothing is
-// written.
+// TestAudit audits all objects of the cluster, and then sends each object to the server as a dry run: the server denies
+// and changes exactly the objects that celgate reports, with the same texts. Nothing is written.
 func TestAudit(t *testing.T) {
 	keep(t, auditWorld)
 	var given strings.Builder
@@ -378,7 +378,8 @@ func podOf(namespace, image string) map[string]any {
 	}
 }
 
-// TestAuditOfWhatIsDown names what a policy is for and no server tells about now; what no server serves is nothing.
+// TestAuditOfWhatIsDown reports resources that a policy names and that the server cannot describe now; resources that
+// are never served are not reported.
 func TestAuditOfWhatIsDown(t *testing.T) {
 	policies := filepath.Join(t.TempDir(), "policies.yaml")
 	write(t, policies, `

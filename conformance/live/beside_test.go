@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestAuditBeside compares files with the cluster: what is found in both is left out, and everything else is said to be
-// in one of them alone.
+// TestAuditBeside compares files with the cluster: findings in both are left out, and each of the others is reported
+// for one of the two.
 func TestAuditBeside(t *testing.T) {
 	folder := t.TempDir()
 	policies, files := filepath.Join(folder, "policies.yaml"), filepath.Join(folder, "files.yaml")

@@ -24,9 +24,9 @@ var (
 	spoiledKeep  = flag.Bool("spoiled-record", false, "write the shares to conformance/spoil/totals.json")
 )
 
-// TestBuiltins compares what the server refuses to store of built-in kinds with what celgate refuses: valid objects, of
-// which one field is spoiled. What the server refuses otherwise, because it cannot read it or a plugin of its forbids
-// it, is not counted.
+// TestBuiltins compares the built-in objects that the server and celgate refuse to store: valid objects with one
+// changed field. Other refusals of the server, because it cannot decode the object or a plugin forbids it, are not
+// counted.
 func TestBuiltins(t *testing.T) {
 	types, err := builtin.Registry("1.37")
 	if err != nil {

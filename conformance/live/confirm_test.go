@@ -8,7 +8,7 @@ import (
 	"github.com/celgate/celgate/conformance/server"
 )
 
-// A confirmation is what the server says of the answer to one object.
+// A confirmation is the server's confirmation of the answer for one object.
 type confirmation struct {
 	decision
 	Request   struct{ Name string }
@@ -19,8 +19,7 @@ type confirmation struct {
 	}
 }
 
-// TestConfirm compares answers with those of a server that has all of its plugins, a quota, and a webhook that nobody
-// answers.
+// TestConfirm compares answers with those of a server with all its plugins, a quota, and an unreachable webhook.
 func TestConfirm(t *testing.T) {
 	whole, err := server.Start(t.Context(), server.Options{Plugins: server.Disturbing})
 	if err != nil {
@@ -75,7 +74,7 @@ webhooks:
 `) {
 		create(t, whole, object)
 	}
-	// No controller runs that counts what there is.
+	// The controller that counts existing objects does not run.
 	quota := objects(t, `
 apiVersion: v1
 kind: ResourceQuota
@@ -170,7 +169,7 @@ status: {hard: {secrets: "0"}, used: {secrets: "0"}}
 func create(t *testing.T, on *server.Server, object map[string]any) {
 	t.Helper()
 	path := pathIn(object)
-	eventually(t, func() string { // what a server makes itself comes a moment after it is ready
+	eventually(t, func() string { // objects of the server appear shortly after it is ready
 		answer, err := on.Do(t.Context(), server.Call{Method: "POST", Path: path, Body: object})
 		if err != nil {
 			t.Fatal(err)

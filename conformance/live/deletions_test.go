@@ -10,7 +10,7 @@ import (
 	"github.com/celgate/celgate/conformance/server"
 )
 
-// deleted is what TestDeletions has on the server; the finalizer keeps what is deleted.
+// deleted is an object of TestDeletions on the server; the finalizer keeps it after its deletion.
 const deleted = `
 apiVersion: v1
 kind: ConfigMap
@@ -35,8 +35,8 @@ kind: Namespace
 metadata: {name: ending}
 `
 
-// TestDeletions sends deletions under a policy that denies all of them: what the registry says before it asks a policy
-// is what celgate says.
+// TestDeletions sends deletions under a policy that denies all of them: the answers of the registry before policies run
+// are those of celgate.
 func TestDeletions(t *testing.T) {
 	keep(t, deleted)
 	for _, path := range []string{"/api/v1/namespaces/default/pods/ending", "/api/v1/namespaces/ending"} {
@@ -124,7 +124,7 @@ func (c deletionCase) ask(t *testing.T) *server.Answer {
 	return answer
 }
 
-// compare sends the deletion to the server and gives it to celgate as a review of what was sent.
+// compare sends the deletion to the server and passes it to celgate as a review of the request.
 func (c deletionCase) compare(t *testing.T, policies string) {
 	want := c.ask(t).Status()
 	options, stored := c.body(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/celgate/celgate/conformance/server"
 )
 
-// TestDiff puts one set of policies in force and then the other, and asks the server about each manifest: which answers
-// differ, and how, must be what celgate diff says without the server.
+// TestDiff puts one set of policies in force and then the other, and sends each manifest to the server: the differences
+// must be those that celgate diff predicts.
 func TestDiff(t *testing.T) {
 	const example = "../../examples/policy-change/"
 	read := func(name string) string {
@@ -29,7 +29,7 @@ func TestDiff(t *testing.T) {
 	type answer struct {
 		allowed           bool
 		message, warnings string
-		reach             string // what the mutation sets
+		reach             string // the result of the mutation
 	}
 	ask := func(tree map[string]any) answer {
 		got := try(t, api, tree)
@@ -61,7 +61,7 @@ func TestDiff(t *testing.T) {
 				}
 				return ""
 			})
-			if i == 0 { // what differs from what the cluster enforces
+			if i == 0 { // the difference from the enforced set
 				r := celgate(t, "", "diff", "--kubeconfig", api.Kubeconfig, "--summary", "cluster",
 					example+"policy.yaml", example+"pass.yaml", example+"fail.yaml")
 				if r.code != 1 ||
@@ -125,7 +125,8 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// TestDiffOfCluster asks what differs for what exists in the cluster itself, and then the server about each object.
+// TestDiffOfCluster compares the answers for the existing objects of the cluster, and then sends each object to the
+// server.
 func TestDiffOfCluster(t *testing.T) {
 	keep(t, "{apiVersion: v1, kind: Namespace, metadata: {name: diff-live, labels: {diff: live}}}")
 	var given strings.Builder

@@ -14,8 +14,7 @@ import (
 	"time"
 )
 
-// TestAuditEvery audits again and again: the metrics follow what happens in the cluster, and an interrupt ends it in
-// order.
+// TestAuditEvery audits repeatedly: the metrics follow the changes in the cluster, and an interrupt ends it in order.
 func TestAuditEvery(t *testing.T) {
 	policies := filepath.Join(t.TempDir(), "policies.yaml")
 	write(t, policies, strings.ReplaceAll(shardPolicies, "shards", "every"))

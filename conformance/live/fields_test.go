@@ -10,7 +10,7 @@ import (
 
 var fieldsMinor = flag.String("fields-minor", engine.Newest, "whose server TestFields asks")
 
-// TestFields compares, for every kind, all fields of what policies see of a new, an updated and a deleted object.
+// TestFields compares, for every kind, all fields that policies see of a new, an updated and a deleted object.
 func TestFields(t *testing.T) {
 	l, err := differ.StartLive(t.Context(), *fieldsMinor)
 	if err != nil {

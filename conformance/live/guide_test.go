@@ -13,8 +13,8 @@ import (
 	"github.com/celgate/celgate/conformance/server"
 )
 
-// TestGuide follows the guide "Before you switch Warn to Deny" in a cluster: what celgate says before the switch is
-// what the server answers after it.
+// TestGuide follows the guide "Before you switch Warn to Deny" in a cluster: after the switch, the server gives the
+// answers that celgate predicts before it.
 func TestGuide(t *testing.T) {
 	folder := t.TempDir()
 	text, err := os.ReadFile("../../docs/guide/warn-to-deny.md")
@@ -34,7 +34,7 @@ func TestGuide(t *testing.T) {
 		for line := range strings.Lines(b[3]) {
 			if after, ok := strings.CutPrefix(line, "$ "); ok {
 				command = strings.TrimSpace(after)
-				if strings.HasPrefix(command, "sed ") { // a file is made of another
+				if strings.HasPrefix(command, "sed ") { // a file is derived from another one
 					cmd := exec.CommandContext(t.Context(), "sh", "-c", "mkdir -p next && "+command)
 					cmd.Dir = folder
 					if out, err := cmd.CombinedOutput(); err != nil {
@@ -89,7 +89,7 @@ func TestGuide(t *testing.T) {
 	keep(t, "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}")
 	keep(t, "{apiVersion: v1, kind: Namespace, metadata: {name: ops}}")
 
-	// The cluster of the guide: what is in its dump runs, and the policy warns.
+	// The cluster of the guide: the objects of its dump run, and the policy warns.
 	dump := objects(t, read("dump/cluster.yaml"))[0]["items"].([]any)
 	for _, item := range dump {
 		tree := item.(map[string]any)
@@ -118,7 +118,7 @@ func TestGuide(t *testing.T) {
 		t.Errorf("whoever writes the CronJob is warned: %v", a.Warnings)
 	}
 
-	// What celgate says of it with the cluster in the place of files is what the guide says.
+	// The output of celgate for the cluster is the output in the guide for files.
 	live := "--kubeconfig=" + api.Kubeconfig
 	if got, want := run("diff", live, "cluster", "next/latest-images.yaml", "manifests"),
 		said["celgate diff policies next manifests"]; got != want || want == "" {

@@ -113,7 +113,7 @@ spec:
 		}
 	}
 
-	// celgate serve leaves to the server what the server does.
+	// celgate serve no longer enforces policies that the server enforces.
 	serve(t)
 	state := func(resource, name string) string {
 		answer, err := api.Do(t.Context(), server.Call{Method: http.MethodGet,
@@ -138,8 +138,8 @@ spec:
 		t.Errorf("%v %s", err, answer.Body)
 	}
 
-	// Without its native binding a policy is celgate's again, and the hand-over is not complete. It has params and was
-	// written while nobody asked about the right of its author to read them, so it waits for somebody who has it.
+	// Without its native binding a policy is enforced by celgate again, and the hand-over is not complete. It has
+	// params and was written without a check of its author's permission to read them, so it waits for an approval.
 	if _, err := api.Do(t.Context(), server.Call{Method: http.MethodDelete,
 		Path: "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/limit"}); err != nil {
 		t.Fatal(err)
@@ -154,7 +154,7 @@ spec:
 	verify(1, "ValidatingAdmissionPolicyBinding limit does not exist natively")
 }
 
-// serve runs celgate serve until the test ends, where the API server does not find it: what it writes is looked at.
+// serve runs celgate serve until the test ends, without a connection from the API server: the test checks its writes.
 func serve(t *testing.T) {
 	t.Helper()
 	folder := t.TempDir()

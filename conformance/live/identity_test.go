@@ -28,8 +28,8 @@ func userOf(t *testing.T, r result) authenticationv1.UserInfo {
 	return *answers.Items[0].Request.UserInfo
 }
 
-// TestIdentity asks the server who it takes the bearer of a token for that is bound to a Pod, on a node, on a node that
-// does not exist and on none, or to nothing, and compares that with who celgate says it is.
+// TestIdentity compares the user that the server derives from a token that is bound to a Pod, on a node, on a node that
+// does not exist and without one, or to nothing, with the user that celgate derives.
 func TestIdentity(t *testing.T) {
 	send := func(method, path string, body any, token string) map[string]any {
 		t.Helper()

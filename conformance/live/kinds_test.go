@@ -45,7 +45,7 @@ func documents(t *testing.T) map[string][]byte {
 	return all
 }
 
-// TestOpenAPIKeepsTables reads the documents of the very server that the tables are made of: nothing may change.
+// TestOpenAPIKeepsTables reads the documents of the server from which the tables were generated: nothing may change.
 func TestOpenAPIKeepsTables(t *testing.T) {
 	tables, err := builtin.Registry("1.37")
 	if err != nil {
@@ -75,8 +75,7 @@ func TestOpenAPIKeepsTables(t *testing.T) {
 	}
 }
 
-// TestOpenAPIAlone makes types of the documents with nothing else to go by: members and merge rules must be those of
-// the tables.
+// TestOpenAPIAlone builds types from the documents alone: members and merge rules must be those of the tables.
 func TestOpenAPIAlone(t *testing.T) {
 	tables, err := builtin.Registry("1.37")
 	if err != nil {
@@ -101,7 +100,7 @@ func TestOpenAPIAlone(t *testing.T) {
 
 // A comparison of two types that may occur in themselves.
 type comparison struct {
-	alone       bool // got has not seen want: what only tables tell is not compared
+	alone       bool // got does not contain want: values that only tables have are not compared
 	seen        map[[2]*shape.Type]bool
 	differences []string
 }

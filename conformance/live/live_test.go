@@ -1,5 +1,5 @@
-// Package live holds the tests of what celgate says about a live cluster: a real kube-apiserver that enforces admission
-// policies, and celgate beside it, which must say the same.
+// Package live tests the answers of celgate about a live cluster: a real kube-apiserver that enforces admission
+// policies, and celgate beside it, which must give the same answers.
 package live
 
 import (
@@ -160,7 +160,7 @@ func put(t *testing.T, text string) {
 	}
 }
 
-// try asks a server whether it would create an object.
+// try reports whether a server would create an object.
 func try(t *testing.T, on *server.Server, tree map[string]any) *server.Answer {
 	t.Helper()
 	path := pathOf(tree)
@@ -187,7 +187,7 @@ func eventually(t *testing.T, problem func() string) {
 	}
 }
 
-// A decision is what is compared: how it ends, and what the object then is.
+// A decision is the compared part of an answer: the verdict, and the final object.
 type decision struct {
 	Response struct {
 		Allowed bool

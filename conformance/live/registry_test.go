@@ -44,8 +44,8 @@ spec:
                 items: {type: object, required: [name], properties: {name: {type: string}, port: {x-kubernetes-int-or-string: true}}}
 `
 
-// TestRegistry compares what the server refuses to store with what celgate refuses: objects of a definition, and
-// metadata of built-in kinds.
+// TestRegistry compares the objects that the server and celgate refuse to store: objects of a definition, and metadata
+// of built-in kinds.
 func TestRegistry(t *testing.T) {
 	put(t, judged)
 	put(t, `

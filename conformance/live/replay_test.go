@@ -82,8 +82,8 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: celgate-
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: replayer}]
 `
 
-// TestReplay records the audit log of a mixed load while policies are in force, and asks celgate about it: every
-// request that can be made again is answered as it was, with the server's message.
+// TestReplay records the audit log of a mixed load while policies are in force, and replays it with celgate: every
+// repeatable request gets the same answer, with the server's message.
 func TestReplay(t *testing.T) {
 	keep(t, "{apiVersion: v1, kind: Namespace, metadata: {name: replay, labels: {replay: 'yes'}}}")
 	put(t, replayPolicies)
@@ -118,7 +118,7 @@ func TestReplay(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	answers := map[string]string{} // the messages of denials, and "" of what was allowed, by audit ID
+	answers := map[string]string{} // the messages of denials, and "" for allowed requests, by audit ID
 	random := rand.New(rand.NewPCG(1, 2))
 	one := func(of ...string) string { return of[random.IntN(len(of))] }
 	for n := range 2000 {

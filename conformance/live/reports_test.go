@@ -53,7 +53,7 @@ metadata: {name: named}
 spec: {policyName: named, validationActions: [Deny]}
 `)
 	var given strings.Builder
-	for i := range 600 { // more than a report holds
+	for i := range 600 { // more findings than fit into a report
 		fmt.Fprintf(&given, "---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: bad-%03d, namespace: reports-a}}\n", i)
 	}
 	good := "{apiVersion: v1, kind: ConfigMap, metadata: {name: good, namespace: reports-a}}\n"
@@ -168,8 +168,8 @@ spec:
               warn: {type: integer}}
 `
 
-// TestWritePolicyReports lets four shards keep policy reports, one in each namespace with findings, whose counts are
-// exact though the lists are not whole; the server stores all that is in them. They go when nothing is left.
+// TestWritePolicyReports lets four shards write policy reports, one for each namespace with findings. Counts are exact
+// although the lists are shortened, the server stores all fields, and reports without findings are removed.
 func TestWritePolicyReports(t *testing.T) {
 	for _, names := range [][]string{{"PolicyReport", "policyreports", "policyreport", "Namespaced"},
 		{"ClusterPolicyReport", "clusterpolicyreports", "clusterpolicyreport", "Cluster"}} {
@@ -262,7 +262,8 @@ spec: {policyName: polr, validationActions: [Deny]}
 		t.Errorf("%d reports", len(all))
 	}
 
-	// What is written is what is printed for kubectl, and a server that is strict about fields takes it.
+	// The written reports equal those that are printed for kubectl, and a server with strict field validation accepts
+	// them.
 	printed := celgate(t, "", "audit", "--kubeconfig="+api.Kubeconfig, "-p", policies, "-o=policyreport", "--fail-on=nothing")
 	var list struct{ Items []map[string]any }
 	if err := json.Unmarshal([]byte(printed.stdout), &list); err != nil || len(list.Items) != 3 {

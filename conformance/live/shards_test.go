@@ -38,7 +38,7 @@ metadata: {name: shards-owner}
 spec: {policyName: shards-owner, validationActions: [Deny]}
 `
 
-// sortedCSV are the lines of a CSV report in an order that does not depend on who wrote it.
+// sortedCSV returns the lines of a CSV report in a stable order.
 func sortedCSV(t *testing.T, path string) []string {
 	t.Helper()
 	file, err := os.Open(path)
@@ -58,8 +58,8 @@ func sortedCSV(t *testing.T, path string) []string {
 	return lines
 }
 
-// TestAuditShards audits the cluster by four processes at once, of which one is killed and repeated: what they find
-// together is what one process finds. The parts are kept in a directory, and in ConfigMaps.
+// TestAuditShards audits the cluster with four processes at once, one of which is killed and repeated: together they
+// find the same as one process. The parts are in a directory, and in ConfigMaps.
 func TestAuditShards(t *testing.T) {
 	var given strings.Builder
 	for i, objects := range []int{40, 700, 3, 120, 90, 0, 5} {
@@ -150,8 +150,8 @@ func TestAuditShards(t *testing.T) {
 	}
 }
 
-// TestInstallAudit puts what celgate install --audit prints into the cluster, and audits with the rights that this
-// gives: they are enough for everything that the CronJob does, and for nothing else.
+// TestInstallAudit applies the output of celgate install --audit to the cluster, and audits with the permissions of its
+// role: they are exactly sufficient for the CronJob.
 func TestInstallAudit(t *testing.T) {
 	folder := t.TempDir()
 	policies := filepath.Join(folder, "policies.yaml")
@@ -250,7 +250,7 @@ spec:
 		t.Errorf("%+v", r)
 	}
 
-	// Another policy is about what the role is not for.
+	// The role does not cover another policy.
 	write(t, policies, strings.ReplaceAll(shardPolicies, "[configmaps, namespaces]", "[configmaps, secrets]"))
 	r = celgate(t, "", "audit", "--kubeconfig="+kubeconfig, "-p", policies)
 	if r.code != 2 || !strings.Contains(r.stderr, "secrets is forbidden") {

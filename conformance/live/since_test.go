@@ -11,7 +11,7 @@ import (
 	"github.com/celgate/celgate/conformance/server"
 )
 
-// sincePolicies look at an object, its namespace and a param.
+// sincePolicies read an object, its namespace and a param.
 const sincePolicies = `
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
@@ -34,8 +34,7 @@ spec:
   paramRef: {name: since, namespace: since-a, parameterNotFoundAction: Deny}
 `
 
-// TestAuditChangedSince asks again only about what has changed in the cluster, and comes to what an audit comes to
-// that asks about everything.
+// TestAuditChangedSince audits only the changed objects of the cluster, and has the same result as a full audit.
 func TestAuditChangedSince(t *testing.T) {
 	folder := t.TempDir()
 	policies := filepath.Join(folder, "policies.yaml")
@@ -120,7 +119,7 @@ func TestAuditChangedSince(t *testing.T) {
 		if _, err := api.Do(t.Context(), server.Call{Method: http.MethodDelete, Path: path}); err != nil {
 			t.Fatal(err)
 		}
-		taken(t, all-3, "") // without the two that were changed and the one that is gone
+		taken(t, all-3, "") // without the two changed objects and the deleted one
 		keep(t, service("since-b", "bad-2", "x"))
 	})
 	t.Run("merged parts", func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/celgate/celgate/internal/tree"
 )
 
-// Static policies: one of configmaps, one that guards policies, and one of the reviews that no policy is asked about.
+// Static policies: one for configmaps, one that guards policies, and one for reviews that are exempt from policies.
 const staticValidating = `
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
@@ -106,7 +106,7 @@ metadata: {name: a-second}
 spec: {policyName: a-second}
 `
 
-// TestStatic compares what a server with static policies answers with what celgate says of the same files.
+// TestStatic compares the answers of a server with static policies with those of celgate for the same files.
 func TestStatic(t *testing.T) {
 	validating, mutating, config := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "config.yaml")
 	write(t, filepath.Join(validating, "p.yaml"), staticValidating)
@@ -159,13 +159,13 @@ func TestStatic(t *testing.T) {
 	for _, text := range []string{
 		plain,
 		strings.Replace(plain, "}}", "}, data: {a: b}}", 1),
-		strings.Replace(plain, "}}", "}, data: {team: b}}", 1), // both say no: the static one is asked first
+		strings.Replace(plain, "}}", "}, data: {team: b}}", 1), // both deny: the static one runs first
 		`{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicyBinding, metadata: {name: guarded},
 		  spec: {policyName: x, validationActions: [Deny]}}`,
 		`{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicyBinding, metadata: {name: free},
 		  spec: {policyName: x, validationActions: [Deny]}}`,
 		`{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicyBinding, metadata: {name: guarded},
-		  spec: {policyName: x}}`, // which the registry refuses before a validating policy is asked
+		  spec: {policyName: x}}`, // the registry refuses it before a validating policy runs
 		`{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: free},
 		  spec: {matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]},
 		  validations: [{expression: "true"}]}}`,

@@ -9,7 +9,7 @@ import (
 	"github.com/celgate/celgate/conformance/server"
 )
 
-// TestStored has in etcd what nobody may write: the server enforces it, and so does celgate.
+// TestStored stores policies in etcd that the server would refuse now: both the server and celgate enforce them.
 func TestStored(t *testing.T) {
 	const configMap = "{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: default}}"
 	for _, expression := range []string{"[1].includes(2)", "objekt.foo(1"} {

@@ -1,5 +1,5 @@
-// Package merge holds package merge and the tables of types against the schemas that kube-apiserver merges by: those
-// that kube-openapi makes of the published OpenAPI documents.
+// Package merge compares package merge and the tables of types with the schemas of kube-apiserver: those that
+// kube-openapi makes of the published OpenAPI documents.
 package merge
 
 import (
@@ -183,7 +183,8 @@ func (c *comparison) report(path, format string, args ...any) {
 	c.differences = append(c.differences, path+": "+fmt.Sprintf(format, args...))
 }
 
-// refs compares what two references lead to; what lies below lists and maps that merge as one value matters less.
+// refs compares the targets of two references; parts below lists and maps that merge as one value are compared less
+// strictly.
 func (c *comparison) refs(want, got smd.TypeRef, path string, members bool) {
 	if want.NamedType != nil && got.NamedType != nil {
 		pair := *want.NamedType + " " + *got.NamedType
@@ -331,7 +332,7 @@ func TestApplyToKinds(t *testing.T) {
 	}
 }
 
-// drop removes a member wherever it is.
+// drop removes a member at any depth.
 func drop(v any, name string) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -346,8 +347,8 @@ func drop(v any, name string) {
 	}
 }
 
-// sameText compares error texts in which the server leaves the order of members to chance. An undeclared member ends
-// its look at a map, so of several problems it may tell others.
+// sameText compares error texts in which the server orders members at random. An undeclared member ends the server's
+// check of a map, so of several problems it may report others.
 func sameText(got, want string) bool {
 	const unfit = " object to typed object: "
 	stage, list, found := strings.Cut(want, unfit)

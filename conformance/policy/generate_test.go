@@ -73,8 +73,7 @@ spec:
   matchResources: {matchPolicy: Equivalent, resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: [pods], operations: [CREATE]}]}
 `}
 
-// Values that are put in place of others. There is no map of more than one entry where the server walks maps in
-// random order.
+// Replacement values. Maps have at most one entry if the server visits maps in random order.
 var values = []string{
 	`null`, `{}`, `[]`, `1`, `1.5`, `-1`, `true`, `""`, `" "`, `"\n"`, `[null]`, `[""]`, `[[]]`, `{"a":1}`,
 	`{"a b":"c d"}`, `["*"]`, `["*","*"]`, `["a","a"]`,

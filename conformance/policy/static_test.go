@@ -97,7 +97,7 @@ func TestStaticDirectories(t *testing.T) {
 	}
 }
 
-// TestStaticGenerated compares what becomes of objects with random faults as files.
+// TestStaticGenerated compares the loading of files with random mistakes in objects.
 func TestStaticGenerated(t *testing.T) {
 	var pool []any
 	for _, text := range append(slices.Clone(values), `"p.static.k8s.io"`) {

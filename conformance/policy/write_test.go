@@ -1,4 +1,4 @@
-// Package policy holds policies and bindings against the code by which kube-apiserver v1.37.2 refuses to store them.
+// Package policy compares the validation of policies and bindings with the code of kube-apiserver v1.37.2.
 package policy
 
 import (
@@ -96,7 +96,7 @@ func serverAnswer(t testing.TB, data []byte) *metav1.Status {
 	return nil
 }
 
-// noResources resolves nothing; there is no authorizer that would ask.
+// noResources does not resolve anything; a check for it would need an authorizer.
 type noResources struct{}
 
 func (noResources) Resolve(kind schema.GroupVersionKind) (schema.GroupVersionResource, error) {

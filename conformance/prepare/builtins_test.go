@@ -22,11 +22,11 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// A tally is how often the server refused objects of a kind, and what celgate said of them.
+// A tally counts the server's refusals of objects of a kind, and the answers of celgate.
 type tally struct{ asked, refused, same, worded, missed int }
 
-// TestBuiltins compares what is wrong with objects of built-in kinds of which one field was spoiled, new ones and
-// updated ones. Nothing may be refused that the server takes.
+// TestBuiltins compares the errors about objects of built-in kinds with one changed field, on create and update.
+// celgate must not refuse an object that the server accepts.
 func TestBuiltins(t *testing.T) {
 	capabilities.Initialize(capabilities.Capabilities{AllowPrivileged: true}) // as clusters do
 	types := registry(t)

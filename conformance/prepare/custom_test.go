@@ -22,7 +22,7 @@ import (
 
 var widget = schema.GroupVersionKind{Group: "lab.example.test", Version: "v1", Kind: "Widget"}
 
-// TestCustom compares objects of random structural schemas with what the server's decoder makes of them.
+// TestCustom compares decoded objects of random structural schemas with the result of the server's decoder.
 func TestCustom(t *testing.T) {
 	types := registry(t)
 	g := &generator{Rand: rand.New(rand.NewPCG(*seed, 4))}
@@ -72,7 +72,7 @@ func TestCustom(t *testing.T) {
 	}
 }
 
-// customServer holds a structural schema as the server does.
+// customServer holds a structural schema in the form of the server.
 type customServer struct{ schema *structural.Structural }
 
 func newCustomServer(t *testing.T, s map[string]any) customServer {

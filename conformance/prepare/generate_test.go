@@ -7,15 +7,15 @@ import (
 	"github.com/celgate/celgate/internal/shape"
 )
 
-// A generator makes random objects of a type: most members have values that fit, some are null, empty or zero, and as
-// many as wrong says are not declared or of another JSON type.
+// A generator makes random objects of a type: most members have valid values, some are null, empty or zero, and the
+// number in wrong are undeclared or of another JSON type.
 type generator struct {
 	*rand.Rand
 	unknown float64
 	wrong   float64
 
-	// plausible leaves out zero times, which typed objects lose on the way through their encoding, and volumes of
-	// two kinds, of which the server looks at the first only.
+	// plausible leaves out zero times, which typed objects lose in their encoding, and volumes of two kinds, of which
+	// the server uses only the first.
 	plausible bool
 
 	valid bool // instances of custom schemas fit

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// mutated returns what the server makes of a mutated object: a typed object with defaults, encoded again (as
+// mutated returns the server's form of a mutated object: a typed object with defaults, encoded again (as
 // k8s.io/apiserver pkg/admission/plugin/policy/mutating/dispatcher.go v0.37.2).
 func (s server) mutated(obj map[string]any, kind schema.GroupVersionKind) (map[string]any, error) {
 	typed, err := s.scheme.ConvertToVersion(&unstructured.Unstructured{Object: obj}, kind.GroupVersion())
@@ -54,8 +54,8 @@ func normalise(t *testing.T, i int, types *schema.Registry, kind schema.GroupVer
 	got, gotErr := prepare.Normalise(in, types, kind)
 	if wantErr != nil || gotErr != nil {
 		w, g := text(wantErr), text(gotErr)
-		// The server visits maps in random order, and tells what it meets first: one of its answers must be celgate's.
-		// Those about the schemas in a CustomResourceDefinition are too many to wait for.
+		// The server visits maps in random order, and reports the first problem: one of its answers must be celgate's.
+		// Problems in the schemas of a CustomResourceDefinition have too many orders to wait for.
 		inMaps := kind.Kind == "CustomResourceDefinition" && w != "" && g != ""
 		for try := 0; w != g && w != "" && g != "" && !inMaps && try < 100; try++ {
 			_, wantErr = serverOf(kind).mutated(in, kind)
@@ -84,8 +84,8 @@ func normalise(t *testing.T, i int, types *schema.Registry, kind schema.GroupVer
 	}
 }
 
-// TestNormaliseByDifference mutates objects several times over. Looking only at what a mutation changed must give what
-// looking at all of the object gives.
+// TestNormaliseByDifference mutates objects several times: normalising only the parts that a mutation changed must have
+// the same result as normalising the whole object.
 func TestNormaliseByDifference(t *testing.T) {
 	eachKind(t, func(t *testing.T, types *schema.Registry, kind schema.GroupVersionKind, typ *shape.Type) {
 		g := &generator{unknown: 0.01, wrong: 0.002, Rand: rand.New(rand.NewPCG(*seed, 7))}

@@ -91,7 +91,7 @@ func serverOf(kind schema.GroupVersionKind) server {
 	return servers[""]
 }
 
-// object decodes a body as the create handler does and returns what a policy gets.
+// object decodes a body as the create handler does and returns the object that a policy sees.
 func (s server) object(body []byte, kind schema.GroupVersionKind) (tree map[string]any, warnings []string, err error) {
 	internal := schema.GroupVersion{Group: kind.Group, Version: runtime.APIVersionInternal}
 	hub, _, err := s.codecs.DecoderToVersion(s.strict, internal).Decode(body, &kind, nil)
@@ -222,8 +222,8 @@ func compare(t *testing.T, i int, types *schema.Registry, kind schema.GroupVersi
 	}
 }
 
-// stored returns what protocol buffers, in which etcd holds objects, make of the empty lists in a tree: they know none,
-// except for those in a map, where there always is one.
+// stored returns a tree after a round trip through protocol buffers, the form of objects in etcd: empty lists
+// disappear, except for those in a map, which always exist.
 func stored(t *shape.Type, v any) any {
 	switch v := v.(type) {
 	case map[string]any:

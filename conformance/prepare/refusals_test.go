@@ -62,10 +62,10 @@ func spoilMetadata(g *generator, meta map[string]any) {
 	}
 }
 
-// notJudged are the kinds of whose metadata celgate says nothing.
+// notJudged are the kinds whose metadata celgate does not validate.
 var notJudged = []string{"/v1/events", "networking.k8s.io/v1/ipaddresses"}
 
-// TestMetadata compares what the strategies of built-in kinds find wrong with metadata.
+// TestMetadata compares the errors of the strategies of built-in kinds about metadata.
 func TestMetadata(t *testing.T) {
 	types := registry(t)
 	refused := 0
@@ -127,8 +127,8 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-// sameMetadata compares errors about metadata. Where the server finds more to say of an object it stops before the
-// rules of all kinds.
+// sameMetadata compares errors about metadata. If the server finds other errors in an object, it stops before the rules
+// of all kinds.
 func sameMetadata(t *testing.T, what string, object map[string]any, server, ours field.ErrorList) {
 	t.Helper()
 	of := func(list field.ErrorList) (texts []string) {
@@ -235,7 +235,7 @@ func addRule(g *generator, s map[string]any, expressions ...string) {
 	s["x-kubernetes-validations"] = []any{rule}
 }
 
-// TestCustomRefusals compares what is wrong with objects of random definitions, new ones, updated ones and their
+// TestCustomRefusals compares the errors about objects of random definitions: on create, on update, and in their
 // status.
 func TestCustomRefusals(t *testing.T) {
 	types := registry(t)

@@ -23,8 +23,7 @@ import (
 	servicestorage "k8s.io/kubernetes/pkg/registry/core/service/storage"
 )
 
-// services is the server's storage of Services in a cluster of IPv4, with nothing below it: what it allocates is given
-// back.
+// services is the server's storage of Services in an IPv4 cluster, without a lower layer: allocations are released.
 var services = func() *genericregistry.Store {
 	_, addresses, err := net.ParseCIDR("10.0.0.0/16")
 	if err != nil {
@@ -46,7 +45,7 @@ var services = func() *genericregistry.Store {
 	return rest.Store
 }()
 
-// nowhere are the options of a storage that is not asked.
+// nowhere are the options of an unused storage.
 type nowhere struct{}
 
 func (nowhere) GetRESTOptions(resource schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
@@ -62,7 +61,7 @@ func (nowhere) GetRESTOptions(resource schema.GroupResource, _ runtime.Object) (
 	}, nil
 }
 
-// dryRun is what options have of it.
+// dryRun implements the options for a dry run.
 func dryRun(yes bool) []string {
 	if yes {
 		return []string{metav1.DryRunAll}
@@ -70,8 +69,8 @@ func dryRun(yes bool) []string {
 	return nil
 }
 
-// allocateNew does what the storage of Services does before a new one is validated. The error is the answer that the
-// server gives.
+// allocateNew does the work of the storage of Services before it validates a new one. The error is the answer of the
+// server.
 func allocateNew(ctx context.Context, obj runtime.Object, dry bool) error {
 	finish, err := services.BeginCreate(ctx, obj, &metav1.CreateOptions{DryRun: dryRun(dry)})
 	if err == nil {
@@ -80,7 +79,7 @@ func allocateNew(ctx context.Context, obj runtime.Object, dry bool) error {
 	return err
 }
 
-// reallocate is allocateNew for an update. The server panics, in this request, where it has no addresses of a second
+// reallocate is allocateNew for an update. The server panics in this request if it does not have addresses of a second
 // family.
 func reallocate(ctx context.Context, obj, old runtime.Object, dry bool) (err error) {
 	defer func() {
@@ -131,8 +130,8 @@ func (g *generator) service(obj map[string]any) {
 	spec["ports"] = ports
 }
 
-// A drawing pairs the addresses and ports that celgate and the server have drawn for a Service: what was drawn once
-// must be the same elsewhere, and what the request holds must not change.
+// A drawing pairs the addresses and ports that celgate and the server allocated for a Service: equal values must stay
+// equal elsewhere, and values of the request must not change.
 type drawing struct {
 	given map[any]bool // in the request or in the stored object
 	pairs map[any]any  // of the server, with those of celgate
@@ -176,7 +175,7 @@ func (d *drawing) drawn(v any) bool {
 	return false
 }
 
-// pair writes what celgate has drawn where the server has drawn something of the form.
+// pair replaces values that the server allocated by those of celgate, if they have the same form.
 func (d *drawing) pair(got, want any) any {
 	switch w := want.(type) {
 	case map[string]any:

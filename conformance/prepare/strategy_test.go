@@ -164,7 +164,7 @@ var strategies = map[string]map[string]updater{
 
 var now = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 
-// TestObjectToValidate compares what happens between the phases with the registry's own strategies.
+// TestObjectToValidate compares the processing between the phases with the registry's own strategies.
 func TestObjectToValidate(t *testing.T) {
 	registry := registry(t)
 	persistentvolume.NowFunc = func() metav1.Time { return metav1.Time{Time: now} }
@@ -211,7 +211,7 @@ func testForValidation(t *testing.T, types *schema.Registry, res *schema.Resourc
 	}
 }
 
-// create does what Store.create (k8s.io/apiserver pkg/registry/generic/registry/store.go v0.37.2) does, but for
+// create does the work of Store.create (k8s.io/apiserver pkg/registry/generic/registry/store.go v0.37.2), except for
 // validation.
 func create(ctx context.Context, c both, obj runtime.Object, in prepare.Input) error {
 	m, _ := meta.Accessor(obj)
@@ -231,8 +231,8 @@ func create(ctx context.Context, c both, obj runtime.Object, in prepare.Input) e
 	return nil
 }
 
-// update does what Store.Update (k8s.io/apiserver pkg/registry/generic/registry/store.go v0.37.2) and rest.BeforeUpdate
-// (pkg/registry/rest/update.go) do, but for validation.
+// update does the work of Store.Update (k8s.io/apiserver pkg/registry/generic/registry/store.go v0.37.2) and
+// rest.BeforeUpdate (pkg/registry/rest/update.go), except for validation.
 func update(ctx context.Context, s updater, obj, old runtime.Object, in prepare.Input) error {
 	m, _ := meta.Accessor(obj)
 	was, _ := meta.Accessor(old)
@@ -277,8 +277,8 @@ func manifest(g *generator, in prepare.Input) map[string]any {
 	return obj
 }
 
-// received makes an object and returns it as the server holds it when it has read its body, and as celgate does. It is
-// nil if the server cannot read it.
+// received generates an object and returns it in the form in which the server has decoded its body, and in celgate's
+// form. It is nil if the server cannot decode it.
 func received(t *testing.T, g *generator, in prepare.Input) (runtime.Object, map[string]any, bool) {
 	kind := in.Resource.GroupVersionKind()
 	in.Object = manifest(g, in)
@@ -336,7 +336,7 @@ func nameOf(in prepare.Input) string {
 	return name
 }
 
-// forValidation compares what the server makes of an object with what celgate does. What the strategy refuses is not
+// forValidation compares the server's form of an object with celgate's. Objects that the strategy refuses are not
 // compared.
 func forValidation(t *testing.T, i int, in prepare.Input, obj runtime.Object,
 	strategy func(ctx context.Context, obj, old runtime.Object) error) {
@@ -358,7 +358,7 @@ func forValidation(t *testing.T, i int, in prepare.Input, obj runtime.Object,
 	if err != nil {
 		t.Fatal(err)
 	}
-	// rest.BeforeCreate and BeforeUpdate; what contradicts the request stays as it is and is refused.
+	// rest.BeforeCreate and BeforeUpdate; values that contradict the request do not change and are refused.
 	_ = rest.EnsureObjectNamespaceMatchesRequestNamespace(
 		rest.ExpectedNamespaceForScope(in.Namespace, in.Resource.Namespaced), m)
 	if strategy(ctx, obj, old) != nil {
@@ -383,7 +383,7 @@ func forValidation(t *testing.T, i int, in prepare.Input, obj runtime.Object,
 	}
 }
 
-// internal returns a prepared tree as the server holds it.
+// internal returns a prepared tree in the form of the server.
 func (s server) internal(tree map[string]any, kind schema.GroupVersionKind) (runtime.Object, bool) {
 	versioned, err := s.scheme.New(kind)
 	if err != nil {

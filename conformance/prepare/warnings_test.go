@@ -44,11 +44,11 @@ var warnedKeys = []string{
 	"ephemeral-storage", "tls.crt", "tls.key",
 }
 
-// TestWarnings compares what the registry warns about, before validating policies, with its own strategies.
+// TestWarnings compares the warnings of the registry, before validating policies, with its own strategies.
 func TestWarnings(t *testing.T) {
 	registry := registry(t)
 	persistentvolume.NowFunc = func() metav1.Time { return metav1.Time{Time: now} }
-	kinds := map[string]bool{} // the texts of warnings, without what they quote
+	kinds := map[string]bool{} // the texts of warnings, without quoted values
 	for _, res := range registry.Resources() {
 		name := res.Group + "/" + res.Version + "/" + res.Resource
 		if !strings.Contains(name, *only) {
@@ -116,8 +116,8 @@ func allAddresses(obj runtime.Object) {
 	}
 }
 
-// compareWarnings compares the warnings about a request that the server's registry takes; an error of warn says that it
-// does not.
+// compareWarnings compares the warnings about a request that the server's registry accepts; an error of warn means that
+// it does not.
 func compareWarnings(t *testing.T, in prepare.Input, kinds map[string]bool,
 	warn func(ctx context.Context, obj, old runtime.Object) ([]string, error)) {
 	t.Helper()
@@ -138,7 +138,7 @@ func compareWarnings(t *testing.T, in prepare.Input, kinds map[string]bool,
 		Resource: in.Resource.Resource})
 	warnings, err := warn(ctx, obj, old)
 	if err != nil {
-		return // refused: nobody is warned
+		return // refused: without a warning
 	}
 	want := slices.Clone(warnings)
 	after := in

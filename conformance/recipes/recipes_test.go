@@ -1,5 +1,5 @@
-// Package recipes asks a real kube-apiserver about every request of the suites of the recipes, with their native forms
-// in force: celgate must give the same answers, to the text and to the object.
+// Package recipes sends every request in the suites of the recipes to a real kube-apiserver with their native forms in
+// force: celgate must give the same answers, including texts and objects.
 package recipes
 
 import (
@@ -23,7 +23,7 @@ import (
 
 type object = map[string]any
 
-// A request is a case, or a row of its table, which has the members of its case but for its own.
+// A request is a case, or a row of its table with the fields of the case that the row does not override.
 type request struct {
 	Name                         string
 	Object, Patch, Old, OldPatch object
@@ -86,7 +86,7 @@ func (s states) objects(folder string) (all []object, err error) {
 	return all, nil
 }
 
-// TestRecipes asks the server and the engine about each request.
+// TestRecipes sends each request to the server and to the engine.
 func TestRecipes(t *testing.T) {
 	recorder, err := corpus.Start(t.Context(), celgate.Newest, server.Options{})
 	if err != nil {

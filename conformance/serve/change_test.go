@@ -41,8 +41,8 @@ func TestFailurePolicyChanges(t *testing.T) {
 	})
 }
 
-// TestConfigurations looks for the rule of a new policy in the configuration, which is there within two seconds, and
-// for what every webhook has.
+// TestConfigurations waits for the rule of a new policy in the configuration, which must appear within two seconds, and
+// checks the settings of every webhook.
 func TestConfigurations(t *testing.T) {
 	managed(t, 2)
 	configuration := func() string {
@@ -77,7 +77,7 @@ func TestConfigurations(t *testing.T) {
 			t.Errorf("no %s in %s", want, text)
 		}
 	}
-	// What others change is set right again, also the configuration as a whole.
+	// celgate reverts changes by others, even if the whole configuration was changed.
 	good(t, do(t, server.Call{Method: http.MethodDelete,
 		Path: webhookPath + "validatingwebhookconfigurations/celgate"}))
 	eventually(t, 40*time.Second, func() string {
@@ -85,7 +85,7 @@ func TestConfigurations(t *testing.T) {
 	})
 }
 
-// TestRebind stops the watch of params and takes the policy up again: what was changed meanwhile counts at once.
+// TestRebind stops and restarts the watch of params: changes in the meantime take effect at once.
 func TestRebind(t *testing.T) {
 	managed(t, 1)
 	const params = "/api/v1/namespaces/default/configmaps"
@@ -138,8 +138,8 @@ func TestRebind(t *testing.T) {
 	})
 }
 
-// TestDirectoryBeside serves policies of a directory beside those of a cluster: of two with one name that of the
-// directory counts, and the status of the other one says so.
+// TestDirectoryBeside serves policies of a directory and of a cluster: of two policies with the same name the one of
+// the directory takes effect, and the status of the other one reports it.
 func TestDirectoryBeside(t *testing.T) {
 	r := managed(t, 0)
 	folder := t.TempDir()
@@ -162,8 +162,8 @@ func TestDirectoryBeside(t *testing.T) {
 		}
 		return ""
 	})
-	// What is left is in another file, as with a ConfigMap: a shorter version of the same file would be taken for half
-	// of it.
+	// The remaining policy is in another file, as with a ConfigMap: a shorter version of the same file would count as
+	// half written.
 	left := strings.Join(strings.Split(policies, "---")[:2], "---") // the mutating one
 	write(t, filepath.Join(folder, "new"), []byte(left))
 	if err := os.Rename(filepath.Join(folder, "new"), filepath.Join(folder, "policies.yaml")); err != nil {
@@ -173,8 +173,8 @@ func TestDirectoryBeside(t *testing.T) {
 		func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
 }
 
-// TestRenewal gives replicas that keep a certificate of their own one that is due, under load: the leader renews it,
-// all use the new one, and no request is lost.
+// TestRenewal gives replicas that manage their certificate one that is due for renewal, under load: the leader renews
+// it, all replicas use the new one, and every request is answered.
 func TestRenewal(t *testing.T) {
 	r := managed(t, 0)
 	r.args = slices.DeleteFunc(r.args, func(arg string) bool {
@@ -252,8 +252,8 @@ func TestRenewal(t *testing.T) {
 	}
 }
 
-// TestUnchecked finds a policy that got in before celgate could be asked about it: it is left out, its status says why
-// in the server's words, and the others are in force.
+// TestUnchecked stores a policy before celgate could be called: it is left out, its status gives the reason in the
+// server's words, and the others are in force.
 func TestUnchecked(t *testing.T) {
 	installDefinitions(t)
 	inForce(

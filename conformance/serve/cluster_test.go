@@ -172,8 +172,8 @@ func denied(t *testing.T, message string, ask func() *server.Answer) {
 	})
 }
 
-// TestCluster puts policies in force as objects of the cluster: mutation, validation, params that come, change and go,
-// status, what is refused to be written, and the end of a policy.
+// TestCluster puts policies in force as objects of the cluster: mutation, validation, params that are added, changed
+// and removed, status, refused writes, and deletion of a policy.
 func TestCluster(t *testing.T) {
 	r := managed(t, 1)
 	inForce(t, policies)
@@ -305,7 +305,7 @@ metadata: {name: allowed}
 spec: {policyName: allowed, validationActions: [Deny]}
 `
 
-// TestKindLater creates a kind after the policies for it, and asks the server's authorizer.
+// TestKindLater creates a kind after the policies for it, and checks permissions with the server's authorizer.
 func TestKindLater(t *testing.T) {
 	managed(t, 1)
 	inForce(t, widgetPolicies)
@@ -394,7 +394,7 @@ func TestDeployment(t *testing.T) {
 	if err := os.WriteFile(kubeconfig, bytes.ReplaceAll(config, []byte(api.Token), []byte(token)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// What stands for the network: the name of the Service leads to this machine.
+	// This replaces the network: the name of the Service resolves to this machine.
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -29,7 +29,7 @@ spec:
   paramRef: {name: allowance, parameterNotFoundAction: Default}
 `
 
-// TestDefaultParams loosens a policy with a param, and takes the param away: what the default says holds again at once.
+// TestDefaultParams relaxes a policy with a param, and removes the param: the default params take effect again at once.
 func TestDefaultParams(t *testing.T) {
 	managed(t, 1)
 	inForce(t, allowance)

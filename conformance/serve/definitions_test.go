@@ -70,7 +70,7 @@ spec:
     resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: [configmaps], operations: [CREATE], scope: "*"}]
 `
 
-// variants calls do with a tree in which one member after the other is gone or is something else.
+// variants calls do with trees in which one member after the other is removed or replaced.
 func variants(tree any, path string, do func(path string)) {
 	with := func(set func(any), was any, others ...any) {
 		for _, other := range others {
@@ -108,9 +108,9 @@ func variants(tree any, path string, do func(path string)) {
 	}
 }
 
-// TestDefinitions writes malformed objects of celgate's own kinds, while nobody is asked about them, and of the
-// server's. What the server refuses, the definitions refuse, but for what no schema can say: celgate finds that when it
-// is asked and when it compiles.
+// TestDefinitions writes malformed objects of celgate's own kinds, without calls to celgate, and of the server's kinds.
+// The definitions refuse every object that the server refuses, except for mistakes that a schema cannot express:
+// celgate finds those in calls and when it compiles.
 func TestDefinitions(t *testing.T) {
 	if *minor != "" {
 		t.Skip("the server has no native MutatingAdmissionPolicies v1")
@@ -145,7 +145,7 @@ func TestDefinitions(t *testing.T) {
 	t.Log(tried, "objects")
 }
 
-// beyondSchemas reports a mistake that no schema can find: CEL, the syntax of names, and what is given twice.
+// beyondSchemas reports a mistake that a schema cannot express: CEL, the syntax of names, and duplicates.
 func beyondSchemas(message string) bool {
 	for _, part := range []string{
 		"compilation failed", "undeclared reference", "Syntax error", "must evaluate to", "must consist of",

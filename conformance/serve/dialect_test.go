@@ -68,8 +68,8 @@ func statusOf(t *testing.T, path string, texts ...string) string {
 	return status
 }
 
-// TestDialect puts a policy with mutations and validations in force: both act, each at its webhook, its status says
-// that it is, and nothing that celgate does not know is taken, whatever the client asks for.
+// TestDialect puts a policy with mutations and validations in force: both take effect, each at its webhook, its status
+// reports it, and unknown fields are refused, whatever field validation the client requests.
 func TestDialect(t *testing.T) {
 	r := managed(t, 1)
 	inForce(t, team)
@@ -112,7 +112,8 @@ func TestDialect(t *testing.T) {
 	}
 }
 
-// TestDialectStrict writes what is not in the dialect, with every way of asking the API server not to look.
+// TestDialectStrict writes objects with unknown fields, with every way to turn off the field validation of the API
+// server.
 func TestDialectStrict(t *testing.T) {
 	managed(t, 1)
 	for _, c := range []struct{ name, text, old, new, message string }{
@@ -160,8 +161,8 @@ func TestDialectStrict(t *testing.T) {
 	denied(t, denial, func() *server.Answer { return configMap(t, nil) }) // nothing was loosened
 }
 
-// TestDialectUnjudged stores, while nobody is asked, what celgate would have refused: it is not in force, and its
-// status says why. Another policy is.
+// TestDialectUnjudged stores, without calls to celgate, an object that celgate would have refused: it is not in force,
+// and its status gives the reason. Another policy is in force.
 func TestDialectUnjudged(t *testing.T) {
 	installDefinitions(t)
 	inForce(t, strings.Replace(team, "  reinvocationPolicy", "  nonsense: 1\n  reinvocationPolicy", 1)+"---"+teamBinding)
@@ -174,8 +175,8 @@ func TestDialectUnjudged(t *testing.T) {
 	statusOf(t, "admissionpolicies/other", "in force on 1 of 1 replicas")
 }
 
-// TestDialectTells binds a policy without the action Apply: the client is warned, the audit log has what would change,
-// and the object stays as it is.
+// TestDialectTells binds a policy without the action Apply: the client is warned, the audit log contains the possible
+// changes, and the object does not change.
 func TestDialectTells(t *testing.T) {
 	r := managed(t, 1)
 	inForce(t, team+"---"+teamBinding+"  mutationActions: [Warn, Audit]\n  validationActions: [Audit]\n")
@@ -237,8 +238,8 @@ spec: {policies: [{name: a}, {name: b}]}
 	statusOf(t, "admissionpolicybindings/both", "in force on 1 of 1 replicas")
 }
 
-// TestDialectFight has two policies that set one field to two values and run again when the other one has: both say so
-// in their status, until one of them changes.
+// TestDialectFight has two policies that set one field to two values and run again after the other one: the status of
+// both reports it until one of them changes.
 func TestDialectFight(t *testing.T) {
 	managed(t, 1)
 	sets := func(name, value string) string { return setting(name, "Fail", value) }
@@ -283,9 +284,9 @@ metadata: {name: both}
 spec: {policies: [{name: a}, {name: b}]}
 `
 
-// TestDialectFightOfWebhooks has two policies of different failurePolicies that set one field to two values. Each of the
-// two webhooks sees its own policy alone: the later one decides, no request warns, and the status of neither says that
-// they fight. What each has to find at the end tells: mutationValidationPolicy names the field.
+// TestDialectFightOfWebhooks has two policies with different failurePolicies that set one field to two values. Each of
+// the two webhooks sees only its own policy: the later one decides, requests do not get warnings, and the status of
+// neither policy reports the conflict. The final check finds it: mutationValidationPolicy names the field.
 func TestDialectFightOfWebhooks(t *testing.T) {
 	managed(t, 1)
 	inForce(t, setting("a", "Fail", "1")+"---"+setting("b", "Ignore", "2")+bothBound)

@@ -63,8 +63,8 @@ spec: {policyName: mark}
 `
 
 // TestEquivalent sends a request in another version than the rules name: the API server converts it for the webhook,
-// and policies see what they would see in the server: the object converted, the request as it was made, and only those
-// that ask for equivalents.
+// and policies see the same as in the server: the converted object, the original request, and only policies that match
+// equivalent versions.
 func TestEquivalent(t *testing.T) {
 	managed(t, 1)
 	inForce(t, scalers)

@@ -30,8 +30,8 @@ type fault struct {
 	times int           // at least, however long that takes
 	do    func(*testing.T, *replicas)
 
-	// unready is how long after a fault requests may fail closed: what a killed replica had begun, and what is
-	// sent to it until the Service knows. 0: no request may.
+	// unready is the time after a fault during which requests may fail closed: requests that a killed replica had
+	// begun, and requests that the Service sends to it until it learns of the fault. 0: requests must not fail.
 	unready time.Duration
 	server  bool // the API server itself may not answer
 }
@@ -91,7 +91,8 @@ var faults = []fault{
 			t.Fatal(err)
 		}
 	}},
-	// The API server waits ten seconds for what it has sent to it, and sends more over the same connections until then.
+	// The API server waits ten seconds for the answers to its requests, and until then sends more over the same
+	// connections.
 	{name: "freeze a replica for 5 s", every: 25 * time.Second, unready: 16 * time.Second,
 		do: func(t *testing.T, r *replicas) {
 			if err := server.Freeze(r.gates[0].cmd.Process, 5*time.Second); err != nil {
@@ -124,8 +125,8 @@ var faults = []fault{
 	}, // as each round does
 }
 
-// TestFaultRuns prints a table of what faults do to requests under load. With failurePolicy Fail nothing may be
-// admitted wrongly, and with one replica alive no request may be lost.
+// TestFaultRuns prints a table of the effects of faults on requests under load. With failurePolicy Fail, a forbidden
+// request must never be admitted, and with one replica alive every request must be answered.
 func TestFaultRuns(t *testing.T) {
 	if *duration == 0 {
 		t.Skip("needs -faults=DURATION; see make faults")
@@ -213,7 +214,7 @@ func (l *load) lastFailure() time.Time {
 	return l.last
 }
 
-// stored looks at every object that was created, whatever the answers said, removes them, and returns their number.
+// stored checks every created object, independent of the answers, removes them, and returns their number.
 func (l *load) stored(t *testing.T) int {
 	t.Helper()
 	path := "/api/v1/namespaces/" + l.namespace + "/configmaps"

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// growing are validations that grow, or take long, with what a user writes into a ConfigMap.
+// growing are validations that need much memory or time for values in a ConfigMap of a user.
 var growing = map[string]string{
 	"replace":  "object.data.grow.replace('', object.data.grow).size() > 0",
 	"add":      "[1, 2, 3, 4, 5, 6, 7, 8].map(i, object.data.grow + object.data.grow).map(t, t + t).map(t, t + t).map(t, t + t).map(t, t + t).all(t, t.size() > 0)",
@@ -16,8 +16,8 @@ var growing = map[string]string{
 	"pattern":  "object.data.grow.matches('(x?){1000}' + object.data.grow)",
 }
 
-// TestGrowth has a real API server ask about objects that make policies grow: each answer comes by the deadline, the
-// request is refused, memory stays below what deploy/ allows, and others are answered.
+// TestGrowth lets a real API server send objects for which policies need much memory: each answer arrives by the
+// deadline, the request is refused, memory stays below the limit in deploy/, and other requests are answered.
 func TestGrowth(t *testing.T) {
 	folder := t.TempDir()
 	text := policies
@@ -42,7 +42,7 @@ spec: {policyName: grow-%[1]s, validationActions: [Deny]}
 `, name, expression)
 	}
 	write(t, filepath.Join(folder, "policies.yaml"), []byte(text))
-	t.Setenv("GOMEMLIMIT", "400MiB") // as deploy/ says
+	t.Setenv("GOMEMLIMIT", "400MiB") // the limit in deploy/
 	g := alone(t, "--policy-dir="+folder, "--metrics-listen=127.0.0.1:0")
 	handWritten(t, g)
 	eventually(t, 5*time.Second, func() string {

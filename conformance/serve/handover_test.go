@@ -15,7 +15,7 @@ import (
 	"github.com/celgate/celgate/conformance/server"
 )
 
-// counted changes what it has changed once more: objects show how often it was enforced.
+// counted changes its own result again: objects show how often it was enforced.
 const counted = `
 apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingAdmissionPolicy
@@ -50,7 +50,7 @@ metadata: {name: no-passwords}
 spec: {policyName: no-passwords, validationActions: [Deny]}
 `
 
-// A handover is from celgate to a server of a version, and what it says meanwhile.
+// A handover is from celgate to a server of a given version, with the expected messages in between.
 type handover struct {
 	name    string
 	minor   string // as the flag -minor
@@ -68,8 +68,8 @@ var handovers = []handover{
 			"--feature-gates=MutatingAdmissionPolicy=true"}},
 }
 
-// TestHandover hands policies over, by the commands of docs/serve.md and under load, to servers that serve the kinds,
-// or one of them. The API server calls two replicas, so what both do would be seen.
+// TestHandover hands policies over, with the commands of docs/serve.md and under load, to servers that serve one or
+// both of the kinds. The API server calls two replicas, so an enforcement by both would be visible.
 func TestHandover(t *testing.T) {
 	for _, h := range handovers {
 		if h.minor != *minor {
@@ -156,7 +156,7 @@ func (h *handover) run(t *testing.T) {
 		t.Error("for a moment nobody enforced a policy")
 	}
 
-	// What the server acts on, no webhook is asked about.
+	// Webhooks are not called for policies that the server enforces.
 	for kind, asked := range map[string]bool{"mutating": h.version == "", "validating": false} {
 		a := do(t, server.Call{Method: http.MethodGet, Path: webhookPath + kind + "webhookconfigurations/celgate"})
 		if strings.Contains(string(a.Body), `"configmaps"`) != asked {
@@ -195,7 +195,7 @@ type watchers struct {
 	seen map[string]int
 }
 
-// ask returns as many x as a policy was enforced.
+// ask returns an x for each time a policy was enforced.
 func (*watchers) ask(t *testing.T) string {
 	t.Helper()
 	a := configMap(t, nil)
@@ -209,7 +209,7 @@ func (*watchers) ask(t *testing.T) string {
 	return times
 }
 
-// start asks until the function that it returns is called, which tells what was seen.
+// start sends requests until the returned function is called, which returns the observations.
 func (w *watchers) start(t *testing.T) func() string {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})

@@ -45,12 +45,12 @@ metadata: {name: spender}
 spec: {policyName: spender, validationActions: [Deny]}
 `
 
-// TestHostile sends what no API server sends, and policies what costs most, in great numbers. Others are answered as
-// ever all the while, and memory stays below what deploy/ allows.
+// TestHostile sends requests that an API server never sends, and requests with the most expensive policies, in great
+// numbers. Other requests are answered normally, and memory stays below the limit in deploy/.
 func TestHostile(t *testing.T) {
 	folder := t.TempDir()
 	write(t, filepath.Join(folder, "policies.yaml"), []byte(policies+"---"+spender))
-	t.Setenv("GOMEMLIMIT", "400MiB") // as deploy/ says
+	t.Setenv("GOMEMLIMIT", "400MiB") // the limit in deploy/
 	g := alone(t, "--policy-dir="+folder, "--metrics-listen=127.0.0.1:0")
 	trusted := x509.NewCertPool()
 	trusted.AppendCertsFromPEM(g.CA)
@@ -65,7 +65,7 @@ func TestHostile(t *testing.T) {
 		text, err := io.ReadAll(response.Body)
 		return response.StatusCode, string(text), err
 	}
-	// meanwhile runs what is hostile, and asks about an ordinary object all the while.
+	// meanwhile runs a hostile load, and sends an ordinary object at intervals.
 	meanwhile := func(t *testing.T, hostile func()) {
 		t.Helper()
 		done, asked := make(chan struct{}), make(chan []time.Duration)

@@ -41,7 +41,7 @@ spec:
   validations: [{expression: 'object.metadata.name.startsWith("a-")', message: another name}]
 `
 
-// created asks to create an object of core v1 in the namespace default, in a dry run.
+// created creates an object of core v1 in the namespace default, in a dry run.
 func created(t *testing.T, resource, kind, name string) func() *server.Answer {
 	return func() *server.Answer {
 		return do(t, server.Call{Method: http.MethodPost, Path: "/api/v1/namespaces/default/" + resource,
@@ -50,8 +50,8 @@ func created(t *testing.T, resource, kind, name string) func() *server.Answer {
 	}
 }
 
-// TestLibrary changes a library: the policy that imports it follows, and no other. Without the library, requests for
-// the policy fail as its failurePolicy says, and it is not Ready.
+// TestLibrary changes a library: only the importing policy changes. Without the library, the failurePolicy of the
+// policy decides about its requests, and it is not Ready.
 func TestLibrary(t *testing.T) {
 	managed(t, 1)
 	inForce(t, naming)
@@ -132,8 +132,8 @@ spec:
     resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [RESOURCE]}]
 `
 
-// TestAbstract binds an abstract policy: the API server asks about what the bindings name and about nothing else, one
-// without rules is refused, and what the bindings name is in the status of the policy.
+// TestAbstract binds an abstract policy: the API server calls celgate only for the resources in the bindings, a binding
+// without rules is refused, and the status of the policy lists the resources.
 func TestAbstract(t *testing.T) {
 	managed(t, 1)
 	inForce(t, abstractRule)

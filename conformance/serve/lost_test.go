@@ -30,7 +30,7 @@ metadata: {name: owned}
 spec: {policyName: owned}
 `
 
-// disowning is what another webhook does.
+// disowning is the effect of another webhook.
 const disowning = `
 apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingAdmissionPolicy
@@ -49,7 +49,7 @@ metadata: {name: disowning}
 spec: {policyName: disowning}
 `
 
-// foreign registers another webhook, which is asked after celgate, and answers by policies.
+// foreign registers another webhook, which is called after celgate, and answers with policies.
 func foreign(t *testing.T, policies string) {
 	t.Helper()
 	folder := t.TempDir()

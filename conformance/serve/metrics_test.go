@@ -21,7 +21,7 @@ import (
 
 var record = flag.Bool("record", false, "write testdata/metrics.yaml")
 
-// A counted case is a policy, and what one request about it counts.
+// A counted case is a policy with the expected counts for one request.
 type countedCase struct {
 	Name    string   `json:"name"`
 	Spec    string   `json:"spec"`              // without matchConstraints
@@ -67,7 +67,7 @@ var metricWords = map[string]string{
 
 var sample = regexp.MustCompile(`(?m)^(\w+)\{(.*)\} (\S+)$`)
 
-// countsOf returns what metrics have counted for each policy, such as "check deny invalid_error 1".
+// countsOf returns the counts of metrics for each policy, such as "check deny invalid_error 1".
 func countsOf(t *testing.T, metrics string) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}
@@ -90,7 +90,7 @@ func countsOf(t *testing.T, metrics string) map[string][]string {
 			}
 			labels["result"] = "error"
 		}
-		if word == "condition" && labels["result"] != "error" { // which has no name on the server
+		if word == "condition" && labels["result"] != "error" { // which does not have a name on the server
 			continue
 		}
 		n, err := strconv.ParseFloat(found[3], 64)
@@ -142,16 +142,16 @@ func (c *countedCase) of(t *testing.T, prefix, group, kind string) []map[string]
 	}
 }
 
-// sentinels deny objects of their names, those of released kinds once another one has given a label. A request that one
-// of them denies shows that the policies written before it are in force. Policies of each failurePolicy have webhooks
-// of their own, so each has sentinels.
+// sentinels deny objects with given names; those of released kinds only after another one has set a label. If a
+// sentinel denies a request, all policies written before it are in force. Policies of each failurePolicy have separate
+// webhooks, so each has sentinels.
 var sentinels, ownSentinels = inBoth(countedCases{
 	{Name: "sentinel", Spec: "validations: [{expression: '!has(object.metadata.labels)', message: seen}]\n"},
 	{Name: "sentinel", Spec: `mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: 'Object{metadata: Object.metadata{labels: {"a": "b"}}}'}}]
 `},
 }), inBoth(countedCases{{Name: "sentinel", Spec: "validations: [{expression: 'false', message: seen}]\n"}})
 
-// inBoth adds the same cases with failurePolicy Ignore, under names that say so.
+// inBoth adds the same cases with failurePolicy Ignore and corresponding names.
 func inBoth(cases countedCases) countedCases {
 	for _, c := range cases {
 		cases = append(cases, countedCase{Name: c.Name + "-ignore", Spec: c.Spec + "failurePolicy: Ignore\n"})
@@ -160,7 +160,7 @@ func inBoth(cases countedCases) countedCases {
 }
 
 // ask puts policies in force on a server, of a group and of released kinds unless a kind is given, sends one request
-// about each, and removes them when the test ends.
+// for each, and removes them when the test ends.
 func (c countedCases) ask(t *testing.T, s *server.Server, group, kind, prefix string) {
 	t.Helper()
 	call := func(call server.Call) *server.Answer {
@@ -204,8 +204,8 @@ func (c countedCases) ask(t *testing.T, s *server.Server, group, kind, prefix st
 
 type countedCases []countedCase
 
-// TestMetricsBesideServer has the same policies as a kube-apiserver's own and as celgate's, asks once about each, and
-// compares what metrics of names that correspond have counted. Where they differ, testdata/metrics.yaml says why.
+// TestMetricsBesideServer puts the same policies in force on a kube-apiserver and in celgate, sends one request for
+// each, and compares the counts of corresponding metrics. testdata/metrics.yaml explains the differences.
 func TestMetricsBesideServer(t *testing.T) {
 	if *minor != "" {
 		t.Skip("the metrics are those of the newest kube-apiserver")
@@ -259,7 +259,7 @@ func TestMetricsBesideServer(t *testing.T) {
 	}
 }
 
-// native returns what a kube-apiserver counts that acts on the policies itself.
+// native returns the counts of a kube-apiserver that enforces the policies itself.
 func (c countedCases) native(t *testing.T) map[string][]string {
 	t.Helper()
 	s, err := server.Start(t.Context(), server.Options{})

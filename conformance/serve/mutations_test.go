@@ -12,7 +12,7 @@ import (
 	"github.com/celgate/celgate/conformance/server"
 )
 
-// tidy has what mutations of the dialect can do: functions of objects, a scope, forEach, a JSON merge patch.
+// tidy uses the mutations of the dialect: functions of objects, a scope, forEach, a JSON merge patch.
 const tidy = `
 apiVersion: policy.celgate.dev/v1alpha1
 kind: AdmissionPolicy
@@ -78,8 +78,8 @@ spec:
       - {name: x, image: local/x, env: [{name: DEBUG, value: "1"}, {name: A, value: "1"}]}
 `
 
-// TestDialectMutations creates an object that a policy changes in each way, and updates it with what came of it:
-// nothing changes then.
+// TestDialectMutations creates an object that a policy changes in each way, and updates it with the result: the object
+// does not change again.
 func TestDialectMutations(t *testing.T) {
 	managed(t, 1)
 	inForce(t, tidy)
@@ -129,7 +129,7 @@ containers: x Never [A=1 WHO=x], proxy Always [--mesh]
 	}
 }
 
-// tidied shows what the policy tidy may change.
+// tidied returns the fields that the policy tidy may change.
 func tidied(t *testing.T, tree map[string]any) string {
 	t.Helper()
 	text, err := yaml.Marshal(tree)
@@ -179,8 +179,8 @@ func tidied(t *testing.T, tree map[string]any) string {
 		spec.Tolerations, list(spec.InitContainers), list(spec.Containers))
 }
 
-// TestDialectTypes writes a policy that is wrong by the types of what it matches: it is refused, or with Warn its
-// status says what is wrong.
+// TestDialectTypes writes a policy with type errors for its matched kinds: it is refused or, with Warn, its status
+// reports the errors.
 func TestDialectTypes(t *testing.T) {
 	managed(t, 1)
 	const wrong = `

@@ -48,8 +48,8 @@ rules:
 - {apiGroups: [policy.celgate.dev], resources: [admissionpolicies], resourceNames: [team-rule, cluster-rule], verbs: [bind]}
 `
 
-// TestNamespacedBinding lets a team bind a policy: who has the verb bind on it in its namespace, with the params of the
-// namespace, for the objects of the namespace alone; and nobody else.
+// TestNamespacedBinding lets a team bind a policy: only users with the verb bind on it in their namespace may do so,
+// with params of the namespace, and only for objects of the namespace.
 func TestNamespacedBinding(t *testing.T) {
 	managed(t, 1)
 	const rbac = "/apis/rbac.authorization.k8s.io/v1/"
@@ -107,7 +107,7 @@ func TestNamespacedBinding(t *testing.T) {
 			Query: map[string][]string{"dryRun": {"All"}}, Body: object(t, "{apiVersion: v1, kind: PersistentVolume, metadata: {name: pv}, "+
 				"spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], hostPath: {path: /x}}}")})
 	})
-	// The params of its own namespace, and of no other.
+	// The params must be in the same namespace.
 	param := func(namespace, name string) {
 		good(t, apply(t, "/api/v1/namespaces/"+namespace+"/configmaps", object(t,
 			"{apiVersion: v1, kind: ConfigMap, metadata: {name: rule}, data: {name: "+name+"}}")))
@@ -119,7 +119,7 @@ func TestNamespacedBinding(t *testing.T) {
 	denied(t, "", secret("team-a"))
 	statusOf(t, "namespaces/team-a/namespacedadmissionpolicybindings/own", "in force on 1 of 1 replicas")
 
-	// Who may not bind may not change what is bound either.
+	// A user without the verb bind may not change a binding either.
 	refused(do(t, server.Call{Method: http.MethodPatch, Path: path + "/own", User: "member",
 		ContentType: "application/merge-patch+json", Body: map[string]any{"spec": map[string]any{"validationActions": []any{"Warn"}}}}),
 		`must have "bind" permission`)

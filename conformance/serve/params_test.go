@@ -52,8 +52,8 @@ subjects: [{kind: User, name: mallory, apiGroup: rbac.authorization.k8s.io}]
 
 const ownPath = "/apis/policy.celgate.dev/v1/"
 
-// TestParamsOfOthers lets a user write policies about Secrets that the user may not read: while celgate is asked, while
-// it cannot be reached, and while the API server does not know of it.
+// TestParamsOfOthers lets a user write policies about Secrets that the user may not read: while celgate is called,
+// while it cannot be reached, and while the API server does not know of it.
 func TestParamsOfOthers(t *testing.T) {
 	r := managedAs(t, api.Kubeconfig, 1, "--allow-secret-params")
 	for _, tree := range documents(t, []byte(policyAuthor)) {
@@ -100,7 +100,7 @@ func TestParamsOfOthers(t *testing.T) {
 	}
 	const mallory = "user &{mallory  [system:authenticated] map[]} "
 
-	// Asked, celgate says what the server says about its own kinds.
+	// When it is called, celgate answers as the server does for its own kinds.
 	refused(as("mallory", objects[0]), `ValidatingAdmissionPolicy.admissionregistration.k8s.io "leak" is invalid: spec.paramKind: Forbidden: `+mallory+
 		`must have "get" permission on all objects of the referenced paramKind (kind=Secret, apiVersion=v1)`,
 	)
@@ -127,7 +127,7 @@ func TestParamsOfOthers(t *testing.T) {
 	}
 	gone()
 
-	// While it cannot be reached, nothing with params is stored, but what is disabled is.
+	// While celgate cannot be reached, objects with params are refused unless they are disabled.
 	r.refuse(0)
 	r.relay.mu.Lock()
 	r.relay.refuses = true
@@ -151,8 +151,8 @@ func TestParamsOfOthers(t *testing.T) {
 		`must have "get" permission on all objects`)
 	gone()
 
-	// What was written while the API server did not know of celgate, or with the seal of another object, is not in
-	// force.
+	// An object that was written while the API server did not know of celgate, or with the seal of another object, is
+	// not in force.
 	forged := moved(t, leaks)
 	for i, tree := range forged {
 		if i == 1 { // that of the policy is not that of the binding
@@ -195,7 +195,7 @@ func TestParamsOfOthers(t *testing.T) {
 		t.Error("no metric of what is withheld")
 	}
 
-	// A change that leaves the paramKind does not make it known; whoever may read the params does.
+	// A change that keeps the paramKind does not approve it; a user with permission to read the params does.
 	refused(patch("mallory", "validatingadmissionpolicies", map[string]any{"celgate.dev/approved": "1"}),
 		"spec.paramKind: Forbidden")
 	for _, resource := range []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"} {

@@ -19,9 +19,9 @@ import (
 	"github.com/celgate/celgate/conformance/server"
 )
 
-// TestReadme runs the commands of the README from an empty cluster to a mutated Pod, and those of docs/serve.md after
-// them, in a shell. What a cluster has and this one has not is played: the controllers and the kubelet, which start
-// what the Deployment says, with its service account and arguments, and the network, by which a Service reaches Pods.
+// TestReadme runs the commands of the README from an empty cluster to a mutated Pod, followed by those of
+// docs/serve.md, in a shell. It plays the parts of a cluster that are missing here: the controllers and the kubelet,
+// which start the Deployment with its service account and arguments, and the network, by which a Service reaches Pods.
 func TestReadme(t *testing.T) {
 	empty, err := server.Start(t.Context(), server.Options{Minor: *minor, Plugins: []string{"PodSecurity"},
 		Disabled: ownPolicies})
@@ -88,8 +88,8 @@ func TestReadme(t *testing.T) {
 		}
 	}
 
-	// What uninstall prints takes it away again, and nothing is denied any more.
-	// The controller that empties namespaces does not run here.
+	// The commands of uninstall remove celgate, and denials stop. The controller that empties namespaces does not run
+	// here.
 	if out, err := sh.run(t.Context(), "celgate uninstall --print | sed 's/delete namespace/& --wait=false/' | sh"); err != nil {
 		t.Error(err, out)
 	}
@@ -98,7 +98,7 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// aggregate does what the controller-manager does for the ClusterRole celgate-params.
+// aggregate sets the rules of the ClusterRole celgate-params, as the controller-manager does.
 const aggregate = `rules=$(kubectl get clusterrole celgate-params-configmaps -o jsonpath='{.rules}')
 kubectl patch clusterrole celgate-params --type=merge -p "{\"rules\": $rules}"`
 
@@ -135,7 +135,7 @@ func (s *shell) run(ctx context.Context, script string) (string, error) {
 	return string(out), err
 }
 
-// play waits for celgate's Deployment and starts what it says.
+// play waits for celgate's Deployment and starts its container.
 func (s *shell) play(ctx context.Context, t *testing.T) ([]*gate, error) {
 	var deployment struct {
 		Spec struct {

@@ -17,11 +17,11 @@ import (
 	"github.com/celgate/celgate/conformance/server"
 )
 
-// probeInterval is how often a balancer asks a replica whether it is ready.
+// probeInterval is the interval of a balancer's readiness probes.
 const probeInterval = 100 * time.Millisecond
 
-// A balancer stands for the Service of replicas: it forwards each new connection to one of those that are ready. What
-// it cannot connect to is a failure, as with a Service, until the next probe.
+// A balancer replaces the Service of replicas: it forwards each new connection to a ready replica. If it cannot
+// connect, the request fails, as with a Service, until the next probe.
 type balancer struct {
 	*relay
 
@@ -130,7 +130,7 @@ func (r *relay) forward(conn net.Conn, target func() string) {
 		for buffer := make([]byte, 32<<10); ; {
 			n, err := from.Read(buffer)
 			select {
-			case <-silence: // read on, so that nobody notices
+			case <-silence: // the data is read, so that the sender does not notice
 				n = 0
 			default:
 			}
@@ -170,7 +170,7 @@ func (r *relay) refuse(d time.Duration) {
 	set(false)
 }
 
-// hush makes the connections that there are carry nothing any more, without closing them.
+// hush stops all data on existing connections without closing them.
 func (r *relay) hush() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -305,7 +305,7 @@ func (r *replicas) trusted() *tls.Config {
 	return &tls.Config{RootCAs: pool}
 }
 
-// A load asks the API server to create objects, some of which policies forbid, and looks at its answers.
+// A load creates objects through the API server, some of which policies forbid, and checks the answers.
 type load struct {
 	namespace string
 	dryRun    bool
@@ -313,8 +313,8 @@ type load struct {
 	mu     sync.Mutex
 	counts counts
 	slow   time.Duration  // the longest time of an answer
-	wrong  map[string]int // what was admitted though it must not be, or not changed, or denied for no reason
-	failed map[string]int // what failed closed, or was not answered
+	wrong  map[string]int // wrongly admitted, not changed, or denied without a reason
+	failed map[string]int // failed closed, or not answered
 	last   time.Time      // of the last answer that was not the right one
 }
 
@@ -326,7 +326,7 @@ type counts struct {
 	wrong   int
 }
 
-// run asks with some workers, rate times a second, until the context ends.
+// run sends requests with some workers, rate times a second, until the context ends.
 func (l *load) run(ctx context.Context, workers, rate int) {
 	l.wrong, l.failed = map[string]int{}, map[string]int{}
 	var running sync.WaitGroup
@@ -413,8 +413,8 @@ func (l *load) during(t *testing.T, workers, rate int, do func()) {
 	}
 }
 
-// TestReplicas kills the leader under load: nothing that is forbidden is admitted, and another replica writes what has
-// to be written.
+// TestReplicas kills the leader under load: forbidden objects are never admitted, and another replica takes over the
+// writes.
 func TestReplicas(t *testing.T) {
 	r := managed(t, 2)
 	inForce(t, policies)

@@ -16,11 +16,11 @@ import (
 	"github.com/celgate/celgate/conformance/server"
 )
 
-// TestRotation lets replicas keep a certificate of their own that lives for a minute, of an authority that lives for
-// two, until the authority was replaced twice, under load and while leaders end. No call fails, and at each moment
-// every replica has a certificate that the configurations trust.
+// TestRotation runs replicas with a certificate that lives for a minute and an authority that lives for two, until the
+// authority was replaced twice, under load and while leaders end. Every call succeeds, and at each moment the
+// configurations trust the certificate of every replica.
 func TestRotation(t *testing.T) {
-	t.Cleanup(func() { // the next test is to begin with one of its own
+	t.Cleanup(func() { // the next test starts with its own
 		remove(t, "/api/v1/namespaces/celgate-system/secrets/celgate")
 	})
 	if a := do(t, server.Call{Method: http.MethodDelete,

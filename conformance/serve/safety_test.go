@@ -95,7 +95,7 @@ func TestSafety(t *testing.T) {
 		return ""
 	})
 
-	// Its annotation takes out of force what forbids that it be taken out of force.
+	// Its annotation disables the policy that forbids to disable it.
 	disable := func(value any) {
 		for _, resource := range []string{"validatingadmissionpolicies/nothing",
 			"mutatingadmissionpolicies/everything"} {

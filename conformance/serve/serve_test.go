@@ -176,10 +176,10 @@ func (g *gate) kill(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-g.done
-	_ = g.cmd.Wait() // says that it was killed
+	_ = g.cmd.Wait() // reports that it was killed
 }
 
-// ops asks at the address of the metrics.
+// ops sends a request to the address of the metrics.
 func (g *gate) ops(path string) (int, string, error) {
 	m := measuring.FindStringSubmatch(g.log())
 	if m == nil {

@@ -138,7 +138,7 @@ func asCelgate(t *testing.T) string {
 	return path
 }
 
-// status returns the status of one of celgate's own objects as YAML without what differs between runs.
+// status returns the status of one of celgate's own objects as YAML without values that differ between runs.
 func status(t *testing.T, resource, name string) (string, string) {
 	t.Helper()
 	tree, err := do(t, server.Call{Method: http.MethodGet,
@@ -158,7 +158,7 @@ func status(t *testing.T, resource, name string) (string, string) {
 	return string(text), tree["metadata"].(map[string]any)["resourceVersion"].(string)
 }
 
-// TestStatus runs two replicas with the rights of the manifests and no more, and reads what they say about policies.
+// TestStatus runs two replicas with only the permissions of the manifests, and reads the status of policies.
 func TestStatus(t *testing.T) {
 	managedAs(t, asCelgate(t), 2, "--allow-secret-params")
 	inForce(t, reported)
@@ -276,7 +276,7 @@ spec:
   paramRef: {name: none, namespace: default, parameterNotFoundAction: Allow}
 `
 
-// row returns what kubectl get shows of an object of the dialect: the cells, and the wide ones behind them.
+// row returns the row of kubectl get for an object of the dialect: the cells, and the wide ones behind them.
 func row(t *testing.T, path string) string {
 	t.Helper()
 	answer, err := do(t, server.Call{Method: http.MethodGet, Path: dialectPath + path,
@@ -294,8 +294,8 @@ func row(t *testing.T, path string) string {
 	return strings.Join(cells, " ")
 }
 
-// TestDialectStatus follows what the status of a policy says from the first object of it to the last: that it can do
-// nothing, and why, until it can; which kinds it is about; and again that it can do nothing.
+// TestDialectStatus follows the status of a policy while its objects come and go: it is first not reachable, with the
+// reason, then it lists the matched kinds, and finally it is not reachable again.
 func TestDialectStatus(t *testing.T) {
 	managed(t, 1)
 	const policy, binding = "admissionpolicies/told", "admissionpolicybindings/told"

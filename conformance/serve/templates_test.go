@@ -25,8 +25,8 @@ metadata: {name: tags}
 spec: {policyName: tags}
 `
 
-// TestTemplates has a policy about Pods judge the templates of workloads: the API server asks about these, because of a
-// policy that names Pods alone, and the answer has the place in the workload.
+// TestTemplates has a policy for Pods validate the templates of workloads: the API server calls celgate for these
+// because of a policy that names only Pods, and the answer contains the path in the workload.
 func TestTemplates(t *testing.T) {
 	managed(t, 1)
 	inForce(t, tags)

@@ -27,8 +27,8 @@ spec:
   visibility: {violations: Admin, dryRun: Always}
 `
 
-// TestVisibility denies a request and tells the client a reference, with which the audit log has the text; a dry run
-// tells what is only audited.
+// TestVisibility denies a request with a reference for the client, and finds the text under it in the audit log; a dry
+// run returns violations that are only audited.
 func TestVisibility(t *testing.T) {
 	managed(t, 1)
 	inForce(t, discreet)

@@ -28,7 +28,7 @@ type release struct {
 	mutating string
 }
 
-// releases are the other kube-apiservers that can be built, by minor. What each does not know was read from the
+// releases are the other supported kube-apiservers, by minor. The unknown plugins of each were determined from the
 // PluginName of its own plugins.
 var releases = map[string]release{
 	"1.30": {version: "v1.30.14", unknown: []string{"NodeDeclaredFeatureValidator", "PodGroupProtection",
@@ -49,7 +49,7 @@ var releases = map[string]release{
 func Minors() []string { return slices.Sorted(maps.Keys(releases)) }
 
 // MutatingVersion returns the version of admissionregistration.k8s.io in which a server of the minor, started with
-// [MutatingArgs], serves MutatingAdmissionPolicies. It is empty if there is none.
+// [MutatingArgs], serves MutatingAdmissionPolicies. It is empty if the minor does not serve them.
 func MutatingVersion(minor string) string {
 	if r, other := releases[minor]; other {
 		return r.mutating
@@ -81,7 +81,7 @@ var (
 	kubectl   = binary{"kubectl", "k8s.io/kubernetes", "k8s.io/kubernetes/cmd/kubectl"}
 )
 
-// Kubectl returns the path of kubectl: the one of the machine, or one that is built and cached as the servers are.
+// Kubectl returns the path of kubectl: the installed one, or one that is built and cached like the servers.
 func Kubectl(ctx context.Context) (string, error) {
 	if path, err := exec.LookPath("kubectl"); err == nil {
 		return path, nil
@@ -90,8 +90,8 @@ func Kubectl(ctx context.Context) (string, error) {
 }
 
 // Build makes sure that both programs are in the cache, which is the folder celgate of [os.UserCacheDir], and returns
-// their paths. What is missing is built from the requirements of the current Go module, or kube-apiserver from those of
-// another minor if one is named, which takes about 15 minutes on two cores the first time.
+// their paths. It builds a missing program from the requirements of the current Go module, or kube-apiserver from those
+// of another minor, which takes about 15 minutes on two cores the first time.
 func Build(ctx context.Context, minor string) (etcdPath, apiserverPath string, err error) {
 	if etcdPath, err = etcd.build(ctx); err != nil {
 		return "", "", err
@@ -201,7 +201,7 @@ func (b binary) buildRelease(ctx context.Context, version, path string) error {
 		"-require=" + b.module + "@" + version}
 	published := "v0." + strings.TrimPrefix(version, "v1.")
 	for _, each := range file.Replace {
-		if strings.HasPrefix(each.New.Path, "./staging/") { // in the release's tree; published as a module of its own
+		if strings.HasPrefix(each.New.Path, "./staging/") { // in the release's tree; published as a separate module
 			args = append(args, "-replace="+each.Old.Path+"="+each.Old.Path+"@"+published)
 		}
 	}
@@ -212,7 +212,7 @@ func (b binary) buildRelease(ctx context.Context, version, path string) error {
 	return err
 }
 
-// stamp returns the flags of the linker that write a version into a program: what it answers to /version.
+// stamp returns the linker flags that set the version of a program: its answer to /version.
 func stamp(version string) string {
 	parts := strings.Split(strings.TrimPrefix(version, "v"), ".")
 	const variables = "-X k8s.io/component-base/version."

@@ -8,8 +8,8 @@ import (
 	"github.com/celgate/celgate/internal/conformance"
 )
 
-// TestReleases holds the table of other minors together: a plugin that is not in [Disturbing] would be turned off
-// nevertheless, and a minor that there is not must be refused.
+// TestReleases tests the table of other minors: a plugin outside of [Disturbing] would still be turned off, and an
+// unknown minor must be refused.
 func TestReleases(t *testing.T) {
 	for minor, r := range releases {
 		if !strings.HasPrefix(r.version, "v"+minor+".") {
@@ -24,7 +24,7 @@ func TestReleases(t *testing.T) {
 	if got := MutatingVersion(""); got != "v1" {
 		t.Errorf("the newest serves MutatingAdmissionPolicies in %q", got)
 	}
-	for _, minor := range Minors() { // the tables of kinds say the same
+	for _, minor := range Minors() { // consistent with the tables of kinds
 		want, err := conformance.MutatingVersion(minor)
 		if got := MutatingVersion(minor); got != want || err != nil {
 			t.Errorf("%s serves MutatingAdmissionPolicies in %q, not %q: %v", minor, got, want, err)

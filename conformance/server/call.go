@@ -35,7 +35,7 @@ type Call struct {
 	Extra  map[string]authenticationv1.ExtraValue
 }
 
-// Apply is the call that makes an object what a tree says, whether it exists or not.
+// Apply is a call that creates an object or updates it to a tree.
 func Apply(path string, tree map[string]any) Call {
 	return Call{
 		Method: http.MethodPatch, Path: path, Body: tree, ContentType: "application/apply-patch+yaml",
@@ -43,7 +43,7 @@ func Apply(path string, tree map[string]any) Call {
 	}
 }
 
-// An Answer is what the server said.
+// An Answer is the answer of the server.
 type Answer struct {
 	Code     int
 	Body     []byte
@@ -72,7 +72,7 @@ func (a *Answer) Status() *metav1.Status {
 	return &status
 }
 
-// Do sends a call. An error means that there was no answer.
+// Do sends a call. An error means that the server did not answer.
 func (s *Server) Do(ctx context.Context, call Call) (*Answer, error) {
 	var body io.Reader
 	if call.Body != nil {
@@ -133,7 +133,7 @@ func (s *Server) Do(ctx context.Context, call Call) (*Answer, error) {
 	return answer, nil
 }
 
-// CreatorsOf returns the users of the audit log who created objects of a name; of names that were generated, for "".
+// CreatorsOf returns the users in the audit log who created objects with a name; with "", objects with generated names.
 func (s *Server) CreatorsOf(resource, namespace, name string) ([]string, error) {
 	text, err := os.ReadFile(s.AuditLog)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 var controllerManager = binary{"kube-controller-manager", "k8s.io/kubernetes",
 	"k8s.io/kubernetes/cmd/kube-controller-manager"}
 
-// StartControllers builds kube-controller-manager if it is missing, and starts it with the controllers that are named,
-// each of which acts with a service account of its own. It ends with the server.
+// StartControllers builds kube-controller-manager if it is missing, and starts it with the named controllers, each with
+// its own service account. It ends with the server.
 func (s *Server) StartControllers(ctx context.Context, names ...string) error {
 	path, err := controllerManager.build(ctx)
 	if err != nil {

@@ -52,7 +52,7 @@ func startProcess(folder, path string, args ...string) (*process, error) {
 	return p, nil
 }
 
-// stop ends the process and waits until it is gone.
+// stop ends the process and waits for its end.
 func (p *process) stop() {
 	if p == nil {
 		return

@@ -13,7 +13,7 @@ func dieWithParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }
 
-// freeze stops a process as it is, and lets it go on after a time.
+// freeze suspends a process for a duration.
 func freeze(p *os.Process, d time.Duration) error {
 	if err := p.Signal(syscall.SIGSTOP); err != nil {
 		return err

@@ -1,7 +1,7 @@
-// Package server runs a real kube-apiserver with etcd on loopback, to ask what it answers.
+// Package server runs a real kube-apiserver with etcd on loopback, to get its answers.
 //
-// Both programs are built from Go modules and cached; nothing else is installed. A Server lives in a temporary folder
-// and leaves nothing behind: no process when the caller stops it or is killed, no file when the caller stops it.
+// Both programs are built from Go modules and cached; nothing else is installed. A Server lives in a temporary folder.
+// Its processes end when the caller stops it or is killed, and its files are removed when the caller stops it.
 package server
 
 import (
@@ -25,10 +25,10 @@ import (
 	"time"
 )
 
-// Options are the choices of a Server. The zero value is what the corpus is recorded with.
+// Options are the settings of a Server. The corpus is recorded with the zero value.
 type Options struct {
 	AuditLevel string // of the audit log; empty: Metadata
-	// Minor is that of another kube-apiserver, such as "1.33". It is built as [Build] says.
+	// Minor selects another kube-apiserver, such as "1.33". [Build] describes how it is built.
 	Minor string
 
 	// Plugins are in-tree admission plugins to leave on though they are in [Disturbing].
@@ -42,8 +42,8 @@ type Options struct {
 }
 
 // Disturbing are the admission plugins of kube-apiserver that are on by default and change objects or refuse requests
-// for reasons beyond admission policies. They are turned off, so that an object shows what the policies did.
-// NamespaceLifecycle stays: without it, objects could be created in namespaces that do not exist.
+// for reasons other than admission policies. They are turned off, so that an object shows the effects of policies.
+// NamespaceLifecycle stays on: without it, objects could be created in namespaces that do not exist.
 var Disturbing = []string{
 	"CertificateApproval",
 	"CertificateSigning",
@@ -89,7 +89,7 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A port that was free may be taken before the program listens on it, so there is another try.
+	// Another program may take a free port before the server listens on it, so the start is tried again.
 	for try := range 3 {
 		var s *Server
 		if s, err = start(ctx, options, etcdPath, apiserverPath); err == nil {
@@ -206,7 +206,7 @@ func (s *Server) StopEtcd(ctx context.Context, d time.Duration) (err error) {
 	return s.waitReady(ctx)
 }
 
-// Freeze stops a process as it is, so that nothing of it ends and nothing is answered, and lets it go on after a time.
+// Freeze suspends a process, so that its connections stay open without answers, and resumes it after a duration.
 func Freeze(p *os.Process, d time.Duration) error { return freeze(p, d) }
 
 // FreezeAPIServer freezes kube-apiserver for a time and returns when it is ready.
@@ -254,7 +254,8 @@ rules:
 	return nil
 }
 
-// KubeconfigAs returns a kubeconfig of the administrator, who acts as the user unless that is empty, with a namespace.
+// KubeconfigAs returns a kubeconfig of the administrator, who impersonates the user unless it is empty, with a
+// namespace.
 func (s *Server) KubeconfigAs(user, namespace string) string {
 	as := ""
 	if user != "" {
@@ -308,7 +309,7 @@ func (s *Server) waitReady(ctx context.Context) error {
 	}
 }
 
-// newClient returns a client that trusts the server's certificate, or nil as long as there is none.
+// newClient returns a client that trusts the server's certificate, or nil while the certificate does not exist.
 func (s *Server) newClient() *http.Client {
 	certificate, err := os.ReadFile(s.certificate())
 	if err != nil {

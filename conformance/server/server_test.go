@@ -16,7 +16,7 @@ import (
 	"github.com/celgate/celgate/conformance/server"
 )
 
-// child tells a process of this test to start a server, print its folder and wait to be killed.
+// child makes a process of this test start a server, print its folder and wait to be killed.
 const child = "CELGATE_TEST_CHILD"
 
 func TestMain(m *testing.M) {

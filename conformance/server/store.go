@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// Store puts an object of no namespace into etcd, past all rules of writing, as a server of another minor would have
-// left it. Of the built-in kinds only, whose keys have no group.
+// Store writes a cluster-scoped object directly into etcd, without the rules for writing, as a server of another minor
+// would have left it. It supports only built-in kinds, whose keys do not contain a group.
 func (s *Server) Store(ctx context.Context, resource string, object map[string]any) error {
 	metadata, _ := object["metadata"].(map[string]any)
 	metadata, object = maps.Clone(metadata), maps.Clone(object)

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 )
 
-// A Share is how much of what a server refuses of a kind celgate refuses, too. False refusals are of objects that the
-// server takes.
+// A Share is the share of the server's refusals of a kind that celgate also predicts. False refusals are refusals of
+// objects that the server accepts.
 type Share struct {
 	Kind    string `json:"kind"`
 	Asked   int    `json:"asked"`
@@ -19,7 +19,7 @@ type Share struct {
 // Misses is how many objects celgate takes that the server refuses.
 func (s Share) Misses() int { return s.Refused - s.Same - s.Worded }
 
-// Percent is the share of what the server refuses that celgate refuses, too.
+// Percent returns the percentage of the server's refusals that celgate predicts.
 func (s Share) Percent() float64 {
 	if s.Refused == 0 {
 		return 100

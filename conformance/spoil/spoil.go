@@ -20,7 +20,7 @@ import (
 //go:embed valid.yaml
 var valid string
 
-// Objects returns the valid objects of valid.yaml, of all kinds that manifests hold most.
+// Objects returns the valid objects of valid.yaml, of the most common kinds in manifests.
 func Objects() ([]map[string]any, error) {
 	var all []map[string]any
 	for text := range strings.SplitSeq(valid, "\n---\n") {
@@ -60,8 +60,8 @@ type place struct {
 	set   func(value any)
 }
 
-// Spoil returns a copy of an object whose one field is another, and says which. Status and what the server writes
-// itself in metadata stay as they are.
+// Spoil returns a copy of an object with one changed field, and the field. Status and metadata fields of the server do
+// not change.
 func Spoil(r *rand.Rand, object map[string]any, typ *shape.Type) (spoiled map[string]any, what string) {
 	for {
 		spoiled = runtime.DeepCopyJSON(object)
@@ -143,8 +143,7 @@ var (
 	quantities = []string{"-1", "0", "1", "1.5", "100m", "10Gi", "1n"}
 )
 
-// newValue returns a value of a type in the place of one, nil for none. Types that hold values of their own come to an
-// end.
+// newValue returns a replacement value of a type, nil for none. Recursive types end at some depth.
 func newValue(r *rand.Rand, t *shape.Type, was any, depth int) any {
 	pick := func(from []string) string { return from[r.IntN(len(from))] }
 	if was != nil && r.IntN(5) == 0 {

@@ -1,5 +1,5 @@
-// Package state holds the authorizer of package state against kube-apiserver's own, with roles, bindings and requests
-// that are made up, and its built-in roles against those that a kube-apiserver creates.
+// Package state compares the authorizer of package state with kube-apiserver's own, on generated roles, bindings and
+// requests, and its built-in roles with those that a kube-apiserver creates.
 package state
 
 import (
@@ -63,8 +63,8 @@ func (o *objects) ListClusterRoleBindings(context.Context) ([]*rbacv1.ClusterRol
 	return o.clusterBindings, nil
 }
 
-// bootstrap returns what a kube-apiserver creates when it starts, without aggregated rules: no controller runs here.
-// Everything is sorted by name, the order in which package state looks at it.
+// bootstrap returns the objects that a kube-apiserver creates at startup, without aggregated rules, because controllers
+// do not run here. Everything is sorted by name, the order of package state.
 func bootstrap() *objects {
 	var o objects
 	clusterRoles := append(bootstrappolicy.ClusterRoles(), bootstrappolicy.ControllerRoles()...)

@@ -1,5 +1,4 @@
-// Package typecheck holds what celgate check says that the server will warn about against the server's own type
-// checker.
+// Package typecheck compares the server warnings that celgate check predicts with the server's own type checker.
 package typecheck_test
 
 import (
@@ -100,13 +99,13 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// warnings are what celgate says that the server will write about one policy, by the fields of its expressions.
+// warnings returns the server warnings that celgate predicts for one policy, by the fields of its expressions.
 type warnings struct {
 	texts   map[string]string
 	refused bool // the server does not store the policy
 }
 
-// check returns what celgate check says about the policies of a file.
+// check returns the findings of celgate check about the policies of a file.
 func check(t *testing.T, program, file string) map[policy.Ref]*warnings {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), program, "check", "-o", "json", file).Output()

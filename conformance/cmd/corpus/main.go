@@ -136,7 +136,7 @@ func (r *run) cases() ([]*conformance.Case, error) {
 		if !match.MatchString(c.Name) || r.missing && known {
 			continue
 		}
-		if r.check && !known && r.minor != celgate.Newest { // an older minor was not asked about every case
+		if r.check && !known && r.minor != celgate.Newest { // an older minor does not answer every case
 			continue
 		}
 		cases = append(cases, c)
@@ -177,7 +177,7 @@ func (r *run) serve(ctx context.Context, cases []*conformance.Case) error {
 	return nil
 }
 
-// judge compares or writes an answer. The error is about the corpus, not about the case.
+// judge compares or writes an answer. The error is an error in the corpus, not in the case.
 func (r *run) judge(c *conformance.Case, want *conformance.Want, err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -4,9 +4,8 @@
 //	  [-live SHARE] [-rounds N] [-record FILE]
 //
 // With -live it also compares celgate with a live server, side by side with the rest, for this share of the time. With
-// -minor it compares with a live server of an older minor, and with nothing in one process. It
-// prints every difference as a case of the corpus and ends with a line of totals; the exit status is 1 if there were
-// differences.
+// -minor it compares only with a live server of an older minor. It prints every difference as a case of the corpus and
+// ends with a line of totals; the exit status is 1 if there were differences.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command scoreboard writes docs/conformance.md: what of celgate was compared with Kubernetes, and with what result.
-// Every figure is counted from the corpus, or is the recorded total of a run that anyone can repeat.
+// Command scoreboard writes docs/conformance.md: the comparisons of celgate with Kubernetes, and their results. Every
+// figure is counted from the corpus, or is the recorded total of a run that anyone can repeat.
 //
 //	go -C conformance run ./cmd/scoreboard [-check]
 package main
@@ -35,7 +35,7 @@ func main() {
 	}
 }
 
-// A board is what the document shows.
+// A board is the content of the document.
 type board struct {
 	Areas  []area
 	Cases  int
@@ -44,13 +44,13 @@ type board struct {
 	Totals differ.Recorded
 	Rules  []string
 	Quirks []quirks.Quirk
-	Stored spoil.Record // what the registry refuses
+	Stored spoil.Record // the refusals of the registry
 }
 
-// An older minor is what is known of one.
+// An older minor with its results.
 type older struct {
 	conformance.Tally
-	Generated *differ.LiveTotals // of the last recorded run; nil if there was none
+	Generated *differ.LiveTotals // of the last recorded run; nil without one
 }
 
 type area struct {

@@ -58,7 +58,7 @@ func run(ctx context.Context) error {
 		if err := os.WriteFile(*kubeconfig, content, 0o600); err != nil {
 			return err
 		}
-		defer func() { _ = os.Remove(*kubeconfig) }() // of a server that is gone
+		defer func() { _ = os.Remove(*kubeconfig) }() // of a server that has ended
 	}
 	fmt.Println(s.Kubeconfig)
 	return s.Wait(ctx)

@@ -1,5 +1,5 @@
-// Command wild compares celgate with a live server on policies that people wrote, and on generated objects near
-// what these policies speak of.
+// Command wild compares celgate with a live server on handwritten policies, and on generated objects near the fields
+// and values that these policies mention.
 //
 //	go -C conformance run ./cmd/wild [-time 10m] [-seed N] [-round R] [-rounds N] [-whole] [-verbose] FOLDER...
 //
