@@ -84,7 +84,7 @@ spec:
 		},
 		"custom of another type": {
 			"example.com/v1/things", `{metadata: {name: a}, spec: {size: {wanted: many}}}`, ``,
-			"spec.size.wanted: many is no integer",
+			"spec.size.wanted: many is not an integer",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
