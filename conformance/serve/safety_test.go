@@ -38,7 +38,7 @@ metadata: {name: everything}
 spec: {policyName: everything}
 `
 
-// TestSafety forbids everything and breaks what it does not forbid: what is needed to take that back still works, with
+// TestSafety forbids all requests and breaks celgate in other ways: the requests that revert this still work, with
 // celgate and without.
 func TestSafety(t *testing.T) {
 	r := managed(t, 1)

@@ -33,7 +33,7 @@ func newDerive(c *console) *cobra.Command {
 	d := &derivation{console: c}
 	cmd := &cobra.Command{
 		Use:   "derive [flags] FILE|DIR|-...",
-		Short: "Derive a validating policy that asserts the fields of a mutating one",
+		Short: "Derive a validating policy from a mutating one",
 		Long: `derive prints a ValidatingAdmissionPolicy for each MutatingAdmissionPolicy, with
 bindings of the same names. It asserts what the mutations set: it denies an object
 that the mutations missed, or whose changes something else has undone.
