@@ -38,8 +38,8 @@ metadata: {name: everything}
 spec: {policyName: everything}
 `
 
-// TestSafety forbids all requests and breaks celgate in other ways: the requests that revert this still work, with
-// celgate and without.
+// TestSafety forbids or breaks every write: the requests that are needed to revert this still work, with celgate and
+// without.
 func TestSafety(t *testing.T) {
 	r := managed(t, 1)
 	inForce(t, nothing)
