@@ -189,7 +189,8 @@ func (t *table) indexByName() map[string]map[string]any {
 	return objects
 }
 
-// withRows returns a table that also contains the rows, which are unsorted and have distinct names. A nil table is empty.
+// withRows returns a table that also contains the rows, which are unsorted and have distinct names. A nil table is
+// empty.
 func (t *table) withRows(rows []row) *table {
 	sort.Slice(rows, func(i, j int) bool { return rows[i].compare(rows[j].namespace, rows[j].name) < 0 })
 	merged := rows
