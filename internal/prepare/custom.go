@@ -99,6 +99,11 @@ func (s *structure) meta(t *shape.Type, o *members, name string, old any) {
 	if !same {
 		o.set(name, v)
 	}
+	o.edit(name, func(meta *members) {
+		if created, given := meta.m["creationTimestamp"]; given && created == nil {
+			meta.drop("creationTimestamp") // unlike in a built-in kind: objectmeta/algorithm.go
+		}
+	})
 }
 
 func (s *structure) list(t *shape.Type, in, known []any) ([]any, bool) {

@@ -16,18 +16,24 @@ func keepsSystemMembers(in Input) bool {
 			in.SubResource == "token")
 }
 
-// wipeSystemMembers drops the members that a client cannot set (rest.WipeObjectMetaSystemFields). Before 1.34 an unset
-// time is written as null in objects of built-in kinds.
+// wipeSystemMembers drops the members that a client cannot set (rest.WipeObjectMetaSystemFields).
 func wipeSystemMembers(o *members, t *shape.Type) {
 	o.edit("metadata", func(meta *members) {
 		for _, name := range [...]string{"creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds",
 			"selfLink"} {
 			meta.drop(name)
 		}
-		if created := fieldOf(t, "metadata", "creationTimestamp"); created != nil && !created.OmitZero && !custom(t) {
+		if !custom(t) && writesUnsetTimes(t) {
 			meta.set("creationTimestamp", nil)
 		}
 	})
+}
+
+// writesUnsetTimes reports whether the Go types of a kind write an unset creation time as null, as those of the minors
+// before 1.34 do.
+func writesUnsetTimes(t *shape.Type) bool {
+	created := fieldOf(t, "metadata", "creationTimestamp")
+	return created != nil && !created.OmitZero
 }
 
 // fillSystemMembers completes the metadata of a new object (rest.FillObjectMetaSystemFields).

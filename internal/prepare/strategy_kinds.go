@@ -124,13 +124,15 @@ func propagateDryRun(o *members, in Input) {
 }
 
 // completeTokenRequest sets the ServiceAccount in a TokenRequest (pkg/registry/core/serviceaccount/storage/token.go).
-// Its uid is the one that [ReadStored] makes up; the audience is the default one of a server.
+// Its uid, which it has from 1.34 on, is the one that [ReadStored] makes up; the audience is the default one of a server.
 func completeTokenRequest(o *members, in Input) {
 	o.edit("metadata", func(meta *members) {
 		meta.fillText("name", in.Name)
 		account := Input{Resource: in.Resource, Namespace: in.Namespace,
 			Object: map[string]any{"metadata": map[string]any{"name": meta.m["name"]}}}
-		meta.fillText("uid", uid(account))
+		if !writesUnsetTimes(in.typ()) { // from 1.34 on
+			meta.fillText("uid", uid(account))
+		}
 		meta.set("creationTimestamp", in.timestamp())
 	})
 	o.edit("spec", func(s *members) {
