@@ -109,6 +109,7 @@ func (x *diffing) addDiffFlags(cmd *cobra.Command) {
 			"`MINOR` the Kubernetes whose CEL, kinds and defaults are used, or two\nversions for one set of policies, as 1.36..1.37 (default "+celgate.Newest+")")
 		x.static.flags(f)
 		x.unboundFlag(f)
+		pluginsFlag(f, &x.plugins)
 		x.limitFlag(f)
 	})
 	group(cmd, "Requests", func(f *pflag.FlagSet) {
@@ -445,7 +446,7 @@ func (x *diffing) prepare(ctx context.Context, loader *manifest.Loader, s *side,
 	if err := w.assume(w.missingNamespaces(existing, &asked)); err != nil {
 		return err
 	}
-	engine, err := s.engine()
+	engine, err := s.engine(x.plugins)
 	if err != nil {
 		return err
 	}
@@ -471,7 +472,9 @@ func (x *diffing) prepare(ctx context.Context, loader *manifest.Loader, s *side,
 }
 
 // engine returns an engine with the set.
-func (s *side) engine() (*celgate.Engine, error) { return celgate.New(&s.world.set, s.world.options()) }
+func (s *side) engine(plugins []string) (*celgate.Engine, error) {
+	return celgate.New(&s.world.set, s.world.wholeOptions(plugins))
+}
 
 // answers are the answers of two sides for one document.
 type answers struct{ old, now answer }

@@ -22,7 +22,7 @@ func (x *diffing) askLog(ctx context.Context, old, now *side, write func(report.
 			return err
 		}
 		s.world.anyNamespace = s.world.live == nil
-		if s.decider.engine, err = s.engine(); err != nil { // it sees the namespaces, too
+		if s.decider.engine, err = s.engine(x.plugins); err != nil { // it sees the namespaces, too
 			return err
 		}
 		log.to = append(log.to, &auditor{decider: s.decider, force: &s.world.set, comparing: oldObjectLimits(limits)})
