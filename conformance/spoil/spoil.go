@@ -1,6 +1,4 @@
-// Package spoil makes objects of built-in kinds that API servers may refuse: valid ones with one field that is not as
-// it
-// was.
+// Package spoil makes objects of built-in kinds that API servers may refuse: valid ones with one field that is not as it was.
 package spoil
 
 import (
@@ -17,13 +15,23 @@ import (
 	"github.com/celgate/celgate/internal/shape"
 )
 
-//go:embed valid.yaml
-var valid string
+var (
+	//go:embed valid.yaml
+	valid string
 
-// Objects returns the valid objects of valid.yaml, of the most common kinds in manifests.
-func Objects() ([]map[string]any, error) {
+	//go:embed more.yaml
+	more string
+)
+
+// Objects returns valid objects of the kinds whose values celgate validates, the most common in manifests.
+func Objects() ([]map[string]any, error) { return read(valid) }
+
+// MoreObjects returns valid objects of further kinds.
+func MoreObjects() ([]map[string]any, error) { return read(more) }
+
+func read(documents string) ([]map[string]any, error) {
 	var all []map[string]any
-	for text := range strings.SplitSeq(valid, "\n---\n") {
+	for text := range strings.SplitSeq(documents, "\n---\n") {
 		var object map[string]any
 		if err := yaml.Unmarshal([]byte(text), &object); err != nil {
 			return nil, err
