@@ -33,7 +33,8 @@ func messages(d *celgate.Decision) string {
 	return strings.Join(all, ", ")
 }
 
-// TestAbstract has each binding apply the policy to what its own rules are for, in the version that they name.
+// TestAbstract applies an abstract policy with each binding to the resources of the binding, in the version that it
+// names.
 func TestAbstract(t *testing.T) {
 	const version = "  validations: [{expression: 'false', messageExpression: request.kind.version}]"
 	for name, c := range map[string]struct {
@@ -139,7 +140,7 @@ func TestAbstractRefused(t *testing.T) {
 	}
 }
 
-// TestAbstractTogether has many bindings, and such as are for no Pods, which is no fault of the policy.
+// TestAbstractTogether has many bindings; some do not match Pods, which is not a mistake of the policy.
 func TestAbstractTogether(t *testing.T) {
 	var bindings []string
 	for _, resource := range []string{"configmaps", "secrets", "services"} {

@@ -11,7 +11,7 @@ import (
 	"github.com/celgate/celgate"
 )
 
-// TestGoValues takes objects that programs write with Go's own types, wherever the engine is given one.
+// TestGoValues passes objects with Go types to every function of the engine that accepts objects.
 func TestGoValues(t *testing.T) {
 	ctx := context.Background()
 	limit := map[string]any{"apiVersion": "v1", "kind": "ConfigMap",

@@ -10,7 +10,7 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// benchPod has three containers. Prepared it is what the API server sends to a webhook.
+// benchPod has three containers. In prepared form it is the object that the API server sends to a webhook.
 const benchPod = `
 apiVersion: v1
 kind: Pod
@@ -60,7 +60,7 @@ const (
 `
 )
 
-// benchPolicies gives each of the mutations a policy of its own.
+// benchPolicies makes a policy for each of the mutations.
 func benchPolicies(mutations ...string) string {
 	var b strings.Builder
 	for i, mutation := range mutations {

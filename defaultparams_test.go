@@ -9,7 +9,7 @@ import (
 	"github.com/celgate/celgate/manifest"
 )
 
-// limitDefinition is a kind of params with a default, a rule and a field that must be there.
+// limitDefinition is a kind of params with a default, a rule and a required field.
 const limitDefinition = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -60,7 +60,7 @@ spec:
 `, policySpec, bindingSpec)
 }
 
-// limitedEngine is an engine with policies and what stands beside them.
+// limitedEngine returns an engine with policies and the objects beside them.
 func limitedEngine(t *testing.T, text string) *celgate.Engine {
 	t.Helper()
 	docs, problems := manifest.Read(strings.NewReader(text), "limited.yaml")
@@ -164,7 +164,7 @@ func TestDefaultParamsRefused(t *testing.T) {
 			}
 		}
 	}
-	// What a built-in kind does not hold; a binding of a released kind knows no Default.
+	// Fields that a built-in kind does not have; a binding of a released kind does not have Default.
 	for text, want := range map[string]string{
 		dialectPolicy("p", "  paramKind: {apiVersion: v1, kind: ConfigMap}\n  defaultParams: {data: {a: 1}}\n  validations: [{expression: 'true'}]"): "spec.defaultParams: Invalid value: ",
 		dialectPolicy("p", "  defaultParams: {data: {a: b}}\n  validations: [{expression: 'true'}]"):                                                 "spec.defaultParams: Forbidden: the policy has no paramKind",

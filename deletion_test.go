@@ -13,8 +13,8 @@ import (
 	"github.com/celgate/celgate/schema/builtin"
 )
 
-// TestDeletions asks about deletions under a policy that denies all of them, so that it shows whether a policy is
-// asked at all. What a server says to the same is compared by TestDeletions of conformance/live.
+// TestDeletions sends deletions under a policy that denies all of them, so that the answer shows whether policies run.
+// TestDeletions of conformance/live compares the same with a server.
 func TestDeletions(t *testing.T) {
 	types, err := builtin.Registry(celgate.Newest)
 	if err != nil {

@@ -100,7 +100,7 @@ func engineWith(t testing.TB, policies string, opts celgate.Options) *celgate.En
 	return engine
 }
 
-// said is a decision in one line: the data of the ConfigMap, or code and message of the denial.
+// said returns a decision in one line: the data of the ConfigMap, or code and message of the denial.
 func said(d *celgate.Decision) string {
 	if !d.Allowed {
 		return fmt.Sprintf("%d %s: %s", d.Status.Code, d.Status.Reason, d.Status.Message)
@@ -190,8 +190,8 @@ func TestMutationsOfDialect(t *testing.T) {
 	}
 }
 
-// TestReinvocationOfOneMutation has a policy that runs again because a later one changes what it reads: of its two
-// mutations that appends which may.
+// TestReinvocationOfOneMutation has a policy that runs again because a later one changes a field that it reads: of its
+// two mutations, only the one with reinvocation appends again.
 func TestReinvocationOfOneMutation(t *testing.T) {
 	appends := func(key, more string) string {
 		return "  - " + more + "patchType: ApplyConfiguration\n    applyConfiguration: {expression: 'Object{data: {\"" + key +

@@ -9,7 +9,7 @@ import (
 	"github.com/celgate/celgate"
 )
 
-// enforced is what a policy for ConfigMaps and bindings of it do with a ConfigMap.
+// enforced returns the effect of a policy for ConfigMaps and its bindings on a ConfigMap.
 func enforced(t *testing.T, spec string, bindings ...string) *celgate.Decision {
 	t.Helper()
 	text, _, _ := strings.Cut(dialectPolicy("p", spec), "---")
@@ -20,7 +20,7 @@ func enforced(t *testing.T, spec string, bindings ...string) *celgate.Decision {
 	return admit(t, text, "{a: b}")
 }
 
-// does says what a decision does with each failure, as "first: Deny Audit".
+// does returns the actions of a decision for each failure, as "first: Deny Audit".
 func does(d *celgate.Decision) string {
 	var all []string
 	for _, v := range d.Violations {
@@ -133,7 +133,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// TestCombineAny lets a request pass that satisfies one of the bindings that are for it.
+// TestCombineAny admits a request that satisfies one of its matching bindings.
 func TestCombineAny(t *testing.T) {
 	const rules = "  combine: Any\n  paramKind: {apiVersion: v1, kind: ConfigMap}\n" +
 		"  validations: [{name: x, expression: 'params == null || params.data.want == object.data.a'}]\n"
@@ -201,7 +201,7 @@ func TestRefinementRefusals(t *testing.T) {
 	}
 }
 
-// TestStoredEnforcement keeps a stored binding in force that names a validation which its policy has no more.
+// TestStoredEnforcement keeps a stored binding in force that names a removed validation of its policy.
 func TestStoredEnforcement(t *testing.T) {
 	text := strings.Replace(dialectPolicy("p", "  validations: [{name: x, expression: 'false'}]"), "{policyName: p}",
 		"{policyName: p, enforcement: {validations: {z: [Audit]}}}", 1)

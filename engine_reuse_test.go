@@ -59,7 +59,7 @@ func TestBefore(t *testing.T) {
 	}
 }
 
-// TestExplainKeepsOptions: a call in another order has all options of the engine, and what the engine has compiled.
+// TestExplainKeepsOptions tests that a call in another order uses all options and compiled programs of the engine.
 func TestExplainKeepsOptions(t *testing.T) {
 	e, err := New(&policy.Set{}, Options{
 		KubeVersion: "1.36", Timed: true, WithoutQuirks: true, Limits: Limits{Memory: 1 << 20},

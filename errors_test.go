@@ -10,7 +10,7 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// TestErrorTypes decides with policies whose expressions fail and looks at the types of the errors.
+// TestErrorTypes decides with policies whose expressions fail and tests the types of the errors.
 func TestErrorTypes(t *testing.T) {
 	validating := func(spec string) string {
 		return strings.ReplaceAll(`

@@ -74,7 +74,7 @@ func deployment(replicas int64) map[string]any {
 	}
 }
 
-// Load policies, build an engine, ask it about a request.
+// Load policies, build an engine, and decide about a request.
 func Example() {
 	set, err := load(replicaLimit)
 	if err != nil {
@@ -103,7 +103,7 @@ func Example() {
 	// replica-limit everywhere spec.validations[0].expression [Deny]
 }
 
-// Mutate alone shows what mutating policies make of an object.
+// Mutate returns the object after mutating policies, without validating ones.
 func ExampleEngine_Mutate() {
 	set, err := load(replicaLimit)
 	if err != nil {
@@ -126,7 +126,7 @@ func ExampleEngine_Mutate() {
 	// Output: true map[team:shop]
 }
 
-// Rejected has what the API server would refuse to store, with its own words.
+// Rejected contains the policies that the API server would refuse, with its messages.
 func ExampleEngine_Rejections() {
 	set, err := load(strings.ReplaceAll(replicaLimit, "object.spec.replicas <= 5", "object.spec.replicas"))
 	if err != nil {
@@ -142,7 +142,7 @@ func ExampleEngine_Rejections() {
 	// Output: 422 ValidatingAdmissionPolicy.admissionregistration.k8s.io "replica-limit" is invalid: spec.validations[0].expression: Invalid value: "object.spec.replicas": must evaluate to bool but got dyn
 }
 
-// Load reads an fs.FS, such as an embedded one: policies and bindings, and what the cluster holds beside them.
+// Load reads an fs.FS, such as an embedded one: policies and bindings, and the objects of the cluster beside them.
 func ExampleLoad() {
 	bundle, err := celgate.Load(fstest.MapFS{
 		"policies/limit.yaml": {Data: []byte(replicaLimit)},
@@ -200,7 +200,7 @@ func ExampleEngine_RequestFor() {
 	// DELETE deployments default web dev
 }
 
-// Prepare makes of an object what policies see; its Warnings are the server's.
+// Prepare returns an object in the form that policies see; its Warnings are the server's.
 func ExampleEngine_Prepare() {
 	engine := celgate.Must(celgate.New(&policy.Set{}, celgate.Options{}))
 	request, err := engine.Prepare(context.Background(), &celgate.Request{
@@ -222,7 +222,7 @@ func ExampleEngine_Prepare() {
 	// Output: ClusterIP [map[port:80 protocol:TCP targetPort:80]] [unknown field "spec.colour"]
 }
 
-// FromReview takes what a webhook is sent. The object is prepared already.
+// FromReview reads the request of a webhook. The object is already prepared.
 func ExampleFromReview() {
 	set, err := load(replicaLimit)
 	if err != nil {

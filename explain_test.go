@@ -9,8 +9,8 @@ import (
 	"github.com/celgate/celgate/explain"
 )
 
-// TestExplainBelongsToTheCall: calls at the same time on one engine are each told of their own decision, in the order
-// that each asks for, and calls that ask for nothing are told nothing.
+// TestExplainBelongsToTheCall tests concurrent calls on one engine: each gets the events of its own decision, in its
+// own order, and calls without a tracer get none.
 func TestExplainBelongsToTheCall(t *testing.T) {
 	engine, req := prepared(t, benchPolicies(benchLabel, benchSidecar))
 	want, err := engine.Mutate(t.Context(), req)
@@ -64,7 +64,7 @@ func TestExplainBelongsToTheCall(t *testing.T) {
 	running.Wait()
 }
 
-// TestExplainIsTimed: what is asked for in another order is timed as everything else is.
+// TestExplainIsTimed tests that a call in another order is timed like any other.
 func TestExplainIsTimed(t *testing.T) {
 	set, err := load(benchPolicies(benchLabel, benchSidecar))
 	if err != nil {
@@ -89,7 +89,7 @@ func TestExplainIsTimed(t *testing.T) {
 	}
 }
 
-// TestExplainObserves: calls at the same time are each told of the branches of their own expressions.
+// TestExplainObserves tests that concurrent calls get the branches of their own expressions.
 func TestExplainObserves(t *testing.T) {
 	engine, req := prepared(t, benchValidation)
 	branches, err := engine.Branches()

@@ -143,7 +143,7 @@ func TestItems(t *testing.T) {
 	}
 }
 
-// TestItemsRefused has what is known to be wrong before a request.
+// TestItemsRefused tests mistakes that are known before a request.
 func TestItemsRefused(t *testing.T) {
 	for policy, want := range map[string]string{
 		itemPolicy(applies("spec.containers[0]", `Item{}`)):                  "an index may be another item later",
@@ -161,7 +161,7 @@ func TestItemsRefused(t *testing.T) {
 	}
 }
 
-// TestItemsBounds shows that all values of a scope share one budget, and that there are not too many.
+// TestItemsBounds tests that all values of a scope share one budget, and that their number is limited.
 func TestItemsBounds(t *testing.T) {
 	annotations := map[string]any{}
 	for i := range 10_001 {
@@ -189,7 +189,7 @@ func TestItemsBounds(t *testing.T) {
 	}
 }
 
-// TestItemsOrder shows that who writes the values of a scope comes before who reads them.
+// TestItemsOrder tests that the writer of the values of a scope runs before their reader.
 func TestItemsOrder(t *testing.T) {
 	named := func(name, text string) string {
 		return strings.ReplaceAll(strings.ReplaceAll(text, "name: p}", "name: "+name+"}"), "policyName: p}", "policyName: "+name+"}")

@@ -42,7 +42,7 @@ spec:
 `
 }
 
-// stored is the set of a text as a cluster holds it.
+// stored returns the set of a text in stored form.
 func stored(t *testing.T, text string) *policy.Set {
 	t.Helper()
 	docs, problems := manifest.Read(strings.NewReader(text), "libraries.yaml")
@@ -77,8 +77,8 @@ func decideConfigMap(t *testing.T, e *Engine) *Decision {
 	return d
 }
 
-// TestChangedLibrary changes one of three libraries: the policies that import it, by another one too, are compiled
-// again, and no others.
+// TestChangedLibrary changes one of three libraries: only the policies that import it, directly or through another one,
+// are recompiled.
 func TestChangedLibrary(t *testing.T) {
 	one, two := libraryOf("one", "", "x > 0"), libraryOf("two", "one", "one.f(x) && x < 9")
 	other := libraryOf("other", "", "x == 1")
@@ -117,8 +117,8 @@ func TestChangedLibrary(t *testing.T) {
 	}
 }
 
-// TestBrokenLibrary takes away a library, makes it one that is none, and takes away what a policy uses: the policy is
-// an error for each request, about which failurePolicy decides.
+// TestBrokenLibrary removes a library, makes it invalid, and removes a part that a policy uses: each request for the
+// policy is an error, and failurePolicy decides.
 func TestBrokenLibrary(t *testing.T) {
 	for name, c := range map[string]struct{ libraries, want string }{
 		"deleted":         {"", `spec.imports[0]: Not found: "one"`},

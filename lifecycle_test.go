@@ -10,8 +10,7 @@ import (
 	"github.com/celgate/celgate/state"
 )
 
-// TestNamespaceLifecycle asks about requests that the server refuses before it asks any policy, and about some that it
-// does not.
+// TestNamespaceLifecycle sends requests that the server refuses before policies run, and some that it does not refuse.
 func TestNamespaceLifecycle(t *testing.T) {
 	types, err := builtin.Registry(celgate.Newest)
 	if err != nil {

@@ -31,8 +31,8 @@ spec: {policyName: NAME, validationActions: [Deny]}
 `)
 }
 
-// TestRequestCost evaluates policies until they have cost more than a request may: what is left is an error, about
-// which its failurePolicy decides, in the order of names.
+// TestRequestCost evaluates policies until a request exceeds its cost: each remaining policy has an error, and its
+// failurePolicy decides, in the order of names.
 func TestRequestCost(t *testing.T) {
 	object := map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
 		"metadata": map[string]any{"name": "c", "namespace": "default"}}
@@ -58,7 +58,7 @@ func TestRequestCost(t *testing.T) {
 	if d := ask(free.Cost, all); !d.Allowed || d.Cost != free.Cost {
 		t.Errorf("at the limit: %s", said(d))
 	}
-	d := ask(2*one-1, all) // the second one goes beyond, and what follows is not evaluated
+	d := ask(2*one-1, all) // the second one exceeds the cost, and later ones are not evaluated
 	var failed []string
 	for _, o := range d.Outcomes {
 		if errors.Is(o.Err, celgate.ErrRequestCost) && errors.Is(o.Err, celgate.ErrBudget) {
@@ -103,8 +103,8 @@ func TestRequestCostOfMutations(t *testing.T) {
 	}
 }
 
-// TestGrownObjects shows what keeps objects from growing without an end: the rules of metadata, as on a server, and the
-// cost that an evaluation may have.
+// TestGrownObjects tests the limits of growing objects: the rules of metadata, as on a server, and the cost of an
+// evaluation.
 func TestGrownObjects(t *testing.T) {
 	grow := func(text string) *celgate.Decision {
 		expression := `Object{metadata: Object.metadata{annotations: {"a": ` + text + `}}}`
@@ -127,8 +127,8 @@ func TestGrownObjects(t *testing.T) {
 	}
 }
 
-// TestSizes refuses policies and bindings beyond the sizes that are asked for, in the order of names; what a cluster
-// has stored stays.
+// TestSizes refuses policies and bindings beyond the configured sizes, in the order of names; stored ones remain in
+// force.
 func TestSizes(t *testing.T) {
 	sizes := policy.Limits{Bindings: 1, Rules: 1, Validations: 1}
 	text := costly("a", "Fail") + strings.ReplaceAll(costly("b", "Fail"), "[{expression: 'lists.range(100).all(i, i >= 0)'}]",

@@ -61,7 +61,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestLostRefused writes policies that say nothing about what is to hold, or nothing that anybody could check.
+// TestLostRefused writes policies without a condition to check, or with one that cannot be checked.
 func TestLostRefused(t *testing.T) {
 	const never = "  reinvocationPolicy: Never\n"
 	const mutation = "  mutations:\n  - patchType: ApplyConfiguration\n" +

@@ -194,7 +194,7 @@ func randomWorkload(r *rand.Rand, deployment bool) map[string]any {
 		"template": map[string]any{"metadata": map[string]any{"labels": labels}, "spec": spec}}}
 }
 
-// admitted is what an engine says of creating an object.
+// admitted returns the answer of an engine for the creation of an object.
 func admitted(t *testing.T, engine *celgate.Engine, object map[string]any) *celgate.Decision {
 	t.Helper()
 	kind := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}

@@ -22,7 +22,7 @@ metadata: {name: asks}
 spec: {policyName: asks, validationActions: [Warn]}
 `
 
-// TestMadeUp asks for values that only a server knows: a note says so where the answer may depend on them.
+// TestMadeUp tests values that only a server knows: a note reports it if the answer may depend on them.
 func TestMadeUp(t *testing.T) {
 	service := func(spec map[string]any) map[string]any {
 		return map[string]any{"apiVersion": "v1", "kind": "Service",

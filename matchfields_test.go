@@ -9,7 +9,8 @@ import (
 	"github.com/celgate/celgate/explain"
 )
 
-// matching is a policy that denies whatever it matches: constraints are further members of its matchConstraints.
+// matching returns a policy that denies every matching request: constraints are further members of its
+// matchConstraints.
 func matching(constraints, binding string) string {
 	return fmt.Sprintf(`
 apiVersion: policy.celgate.dev/v1alpha1
@@ -31,8 +32,8 @@ spec:
 `, constraints, binding)
 }
 
-// TestMatchFields says which field of the dialect keeps a policy from a request; what they match, the cases of
-// lowered/ show.
+// TestMatchFields tests which field of the dialect excludes a request; the cases lowered/ test which requests they
+// match.
 func TestMatchFields(t *testing.T) {
 	const team = "apiVersion: v1\nkind: Namespace\nmetadata: {name: team}\n"
 	for _, c := range []struct{ constraints, binding, kind, by, reason string }{
@@ -81,7 +82,7 @@ func TestMatchFields(t *testing.T) {
 	}
 }
 
-// TestMatchFieldsRefused writes match fields that say nothing, or two things.
+// TestMatchFieldsRefused writes match fields that are empty or contradictory.
 func TestMatchFieldsRefused(t *testing.T) {
 	for constraints, want := range map[string]string{
 		"namespaces: [a]\n    excludeNamespaces: [b]": "spec.matchConstraints.excludeNamespaces: Forbidden: namespaces and excludeNamespaces are mutually exclusive",

@@ -10,7 +10,7 @@ import (
 	"github.com/celgate/celgate"
 )
 
-// metered asks an engine that counts about a ConfigMap, for which there is an AdmissionPolicy.
+// metered sends a ConfigMap to an engine with metering, for which an AdmissionPolicy exists.
 func metered(t *testing.T, spec string) *celgate.Decision {
 	t.Helper()
 	policies := strings.Replace(dialectPolicy("p", spec), configMapRules, mutableRules, 1)
@@ -23,8 +23,8 @@ func metered(t *testing.T, spec string) *celgate.Decision {
 	return admitObject(t, engine, "configmaps", object)
 }
 
-// TestMetered counts what of each budget is spent, and which variables are evaluated: once for the conditions, once for
-// the validations, again for messages, and not those that nobody asks for.
+// TestMetered counts the spent part of each budget, and the evaluated variables: once for the conditions, once for the
+// validations, again for messages, and not those that are unused.
 func TestMetered(t *testing.T) {
 	d := metered(t, `
   matchConditions: [{name: m, expression: object.metadata.name == "c"}]
@@ -47,7 +47,7 @@ func TestMetered(t *testing.T) {
 		variables = append(variables, fmt.Sprintf("%s %s %d %d", r.Policy, r.Variable, r.Times, r.Failed))
 	}
 	slices.Sort(variables)
-	// In the mutating phase the mutation asks for it; in the other one validations, message and annotation.
+	// In the mutating phase the mutation uses it; in the other phase validations, message and annotation.
 	if got := strings.Join(variables, ", "); got != "p used 1 0, p used 3 0, p wrong 1 1" {
 		t.Errorf("variables: %s", got)
 	}
@@ -85,8 +85,8 @@ func TestMetered(t *testing.T) {
 	}
 }
 
-// TestBudgetSpent says of a budget that has run out that more than all of it is spent. One expression cannot spend it:
-// that may cost 1,000,000.
+// TestBudgetSpent reports an exceeded budget as spent above its limit. A single expression cannot exceed it: its own
+// limit is 1,000,000.
 func TestBudgetSpent(t *testing.T) {
 	const loop = `lists.range(370).all(i, lists.range(370).all(j, i + j >= 0))`
 	repeat := func(format string) string {

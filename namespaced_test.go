@@ -26,7 +26,7 @@ spec:
 `
 }
 
-// TestNamespacedBinding binds a policy in a namespace; what is for which objects, the cases lowered/bound-* show.
+// TestNamespacedBinding binds a policy in a namespace; the cases lowered/bound-* test the matching objects.
 func TestNamespacedBinding(t *testing.T) {
 	engine := limitedEngine(t, owned("  bindable: [Namespaces]", "  policyName: owned")+"apiVersion: v1\nkind: Namespace\nmetadata: {name: team}\n")
 	for _, r := range engine.Rejections() {

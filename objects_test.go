@@ -77,7 +77,7 @@ func podOf(t *testing.T, text string) map[string]any {
 	return object
 }
 
-// TestObjects takes away, replaces and merges what is there and what is not, and once more what came of it.
+// TestObjects removes, replaces and merges existing and absent values, and runs again on the result.
 func TestObjects(t *testing.T) {
 	for _, c := range []struct{ name, expression, full, bare string }{
 		{"an entry of a map", `Object{metadata: Object.metadata{annotations: {"old": objects.unset()}}}`,
@@ -164,7 +164,7 @@ func TestObjects(t *testing.T) {
 	}
 }
 
-// show writes the parts of a Pod that do not tell the time.
+// show writes the parts of a Pod without times.
 func show(object map[string]any) string {
 	metadata := object["metadata"].(map[string]any)
 	text, err := yaml.Marshal([]any{object["spec"], metadata["annotations"], metadata["finalizers"]})
@@ -174,7 +174,7 @@ func show(object map[string]any) string {
 	return string(text)
 }
 
-// TestObjectsRefused has what is known to be wrong before a request.
+// TestObjectsRefused tests mistakes that are known before a request.
 func TestObjectsRefused(t *testing.T) {
 	patches := func(expression string) string {
 		return strings.Replace(strings.Replace(podPolicy(expression), "ApplyConfiguration", "JSONPatch", 1),

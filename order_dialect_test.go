@@ -58,8 +58,7 @@ func orderProblems(t *testing.T, e *celgate.Engine) string {
 	return strings.Join(lines, "\n")
 }
 
-// TestOrderOfDialect has, for policies in the order of their names a, b, c, the order in which they run and what is
-// wrong with it.
+// TestOrderOfDialect tests the order of policies, given in the order of their names a, b, c, and the problems with it.
 func TestOrderOfDialect(t *testing.T) {
 	condition := func(expression string) string {
 		return "matchConditions: [{name: c, expression: '" + expression + "'}]"
@@ -126,8 +125,8 @@ func released(name, expression string) string {
 	return native.Replace(mutates(name, expression, ""))
 }
 
-// TestDerivedOrderNeedsOnePass runs chains of policies whose names are in the wrong order: with the derived order one
-// pass gives what needs as many as there are policies in the order of the names.
+// TestDerivedOrderNeedsOnePass runs chains of policies whose names are in the wrong order: one pass in the derived
+// order has the same result as as many passes as there are policies in the order of the names.
 func TestDerivedOrderNeedsOnePass(t *testing.T) {
 	chain := sets("a", "a", "object.data.b", "") + sets("b", "b", "object.data.c", "") + sets("c", "c", `"1"`, "")
 	if got := said(admit(t, chain, "{b: \"0\", c: \"0\"}")); got != "map[a:1 b:1 c:1]" {
@@ -136,7 +135,7 @@ func TestDerivedOrderNeedsOnePass(t *testing.T) {
 }
 
 func TestPassesOfDialect(t *testing.T) {
-	// The orders make a run before b and b before c, though a reads what b writes, and b what c writes.
+	// The orders make a run before b and b before c, although a reads fields that b writes, and b fields that c writes.
 	chain := func(more string) string {
 		return sets("a", "a", "object.data.b", more+"\n  order: {before: [b]}") +
 			sets("b", "b", "object.data.c", more+"\n  order: {before: [c]}") + sets("c", "c", `"1"`, more)

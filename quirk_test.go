@@ -13,10 +13,10 @@ import (
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// An acting quirk is what a minor answers by it: policies, an object that is created, and what exists.
+// An acting quirk is a test of a quirk's effect: policies, an object that is created, and existing objects.
 type acting struct{ minor, policies, object, state string }
 
-// toldAt are examples of the quirks of which decisions tell.
+// toldAt are examples of the quirks that decisions report.
 var toldAt = map[quirks.ID]acting{
 	quirks.AuditAnnotationAuthorizer: {"1.37", validating("", "true",
 		"\n  auditAnnotations: [{key: may, valueExpression: \"string(authorizer.path('/x').check('get').allowed())\"}]"),
@@ -58,7 +58,7 @@ var toldAt = map[quirks.ID]acting{
 		madeConfigMap, ""},
 }
 
-// notTold are the quirks of which no decision tells, and why.
+// notTold are the quirks that decisions do not report, with the reason.
 var notTold = map[quirks.ID]string{
 	quirks.OptionalFunctions: "the policy is refused with the compiler's words, and takes part in no decision",
 	quirks.BacktickSyntax:    "the policy is refused with the compiler's words, and takes part in no decision",
@@ -135,7 +135,7 @@ func patching(pairs ...string) string {
 	return mutating(fmt.Sprintf("{patchType: JSONPatch, jsonPatch: {expression: %q}}", "["+strings.Join(ops, ", ")+"]"))
 }
 
-// TestEveryQuirkIsTold asks for an answer by each quirk: the decision says so. By a minor without it, it does not.
+// TestEveryQuirkIsTold triggers each quirk: the decision reports it, except in a minor without the quirk.
 func TestEveryQuirkIsTold(t *testing.T) {
 	for _, q := range quirks.All {
 		c, ok := toldAt[q.ID]

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestReadme runs the program of README.md and compares what it prints with the block behind it.
+// TestReadme runs the program of README.md and compares its output with the block behind it.
 func TestReadme(t *testing.T) {
 	if testing.Short() {
 		t.Skip("links a program")

@@ -73,7 +73,7 @@ func TestFromReview(t *testing.T) {
 	}
 }
 
-// TestLoad reads a file system with what can be used and what cannot.
+// TestLoad reads a file system with valid and invalid files.
 func TestLoad(t *testing.T) {
 	const definition = `
 apiVersion: apiextensions.k8s.io/v1
@@ -143,7 +143,7 @@ metadata: {name: shop}
 	}
 }
 
-// TestRequestErrors makes requests of objects for which there are none.
+// TestRequestErrors makes requests from objects for which a request is impossible.
 func TestRequestErrors(t *testing.T) {
 	engine := celgate.Must(celgate.New(&policy.Set{}, celgate.Options{}))
 	object := func(apiVersion, kind string) map[string]any {

@@ -49,7 +49,7 @@ func pod(spec string) string {
 	return "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: default, labels: {a: x, b.c/d: \"y\"}}\nspec: " + spec
 }
 
-// TestScope judges a Pod by one validation with a scope: the causes are those of the values that fail.
+// TestScope validates a Pod with one scoped validation: the causes are those of the failing values.
 func TestScope(t *testing.T) {
 	three := pod(`{containers: [{name: xyz-a, image: i}, {name: bad, image: i, ports: [{containerPort: 80, name: http}]},
 		{name: worse, image: j}], initContainers: [{name: i, image: j}]}`)
@@ -149,7 +149,7 @@ func TestScope(t *testing.T) {
 	}
 }
 
-// TestScopeBounds shows that neither the values nor what is told of them is without an end, and that all values of all
+// TestScopeBounds tests that the number of values and of reported failures is limited, and that all values of all
 // validations share one budget.
 func TestScopeBounds(t *testing.T) {
 	labels := func(n int) string {
@@ -210,8 +210,9 @@ func BenchmarkScope(b *testing.B) {
 	}
 }
 
-// TestScopesThatLeadNowhere refuses scopes that would never have a value, with what was probably meant, in validations
-// and in mutations: names of libraries that are not imported or that they do not have, and paths of no matched kind.
+// TestScopesThatLeadNowhere refuses scopes that can never have a value, with a suggestion, in validations and in
+// mutations: names of libraries that are not imported, names that a library does not have, and paths outside of the
+// matched kinds.
 func TestScopesThatLeadNowhere(t *testing.T) {
 	const library = `
 apiVersion: policy.celgate.dev/v1alpha1

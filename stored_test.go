@@ -44,14 +44,14 @@ spec: {policyName: ratchet, validationActions: [Deny]}
 `
 }
 
-// What a cluster has stored decides, though nobody could write it: on a server of 1.37.2 with these policies in its
+// Stored objects are in force although they could not be written now: on a server of 1.37.2 with these policies in its
 // etcd, the ConfigMap is denied with these messages.
 func TestStoredPolicyDecides(t *testing.T) {
 	const denied = "ValidatingAdmissionPolicy 'ratchet' with binding 'ratchet' denied request: "
 	for _, test := range []struct {
 		expression string
 		written    bool // such a policy can be written
-		served     bool // and nothing but a check of a server's stands between it and being in force
+		served     bool // only a check of the server prevents it from being in force
 		want       string
 	}{
 		{"1 == 2", true, true, denied + "failed expression: 1 == 2"},

@@ -28,7 +28,7 @@ spec: {policyName: p` + binding + `}
 
 const noTag = "  validations: [{name: tag, scope: kubernetes.allContainers, expression: 'scope.image.contains(\":\")', message: has no tag}]\n"
 
-// askDeployment decides about the creation of a Deployment with two containers, the second of which has no tag.
+// askDeployment decides about the creation of a Deployment with two containers; the second one does not have a tag.
 func askDeployment(t *testing.T, policies string) *celgate.Decision {
 	t.Helper()
 	engine := engineOf(t, policies)

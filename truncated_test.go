@@ -9,8 +9,8 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// TestTruncated sets an integer that does not fit into its field: an engine without quirks refuses what the server
-// cuts.
+// TestTruncated sets an integer that does not fit into its field: an engine without quirks refuses it, and the server
+// truncates it.
 func TestTruncated(t *testing.T) {
 	p, _, err := policy.FromObject(map[string]any{
 		"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy",

@@ -10,7 +10,7 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// TestTypeChecking refuses what is wrong for every kind that a policy matches, and nothing else.
+// TestTypeChecking refuses only expressions that are wrong for every kind that a policy matches.
 func TestTypeChecking(t *testing.T) {
 	deployments := func(resources, more, expression string) string {
 		text := podPolicy(expression)
@@ -48,7 +48,7 @@ func TestTypeChecking(t *testing.T) {
 	}
 }
 
-// TestTypeCheckingOfUpdates lets an update keep what the policy had.
+// TestTypeCheckingOfUpdates lets an update keep existing expressions.
 func TestTypeCheckingOfUpdates(t *testing.T) {
 	of := func(expression string) *policy.Policy {
 		docs, _ := manifest.Read(strings.NewReader(podPolicy(expression)), "p.yaml")

@@ -8,7 +8,7 @@ import (
 	"github.com/celgate/celgate"
 )
 
-// seen is what the client of a request gets of it: the status with its causes, and the warnings.
+// seen returns the parts of an answer that the client sees: the status with its causes, and the warnings.
 func seen(d *celgate.Decision) string {
 	var parts []string
 	if d.Status != nil {
@@ -20,7 +20,7 @@ func seen(d *celgate.Decision) string {
 	return strings.Join(append(parts, d.WarningTexts()...), "\n")
 }
 
-// TestVisibility asks about a secret text with bindings that show it and that do not, for real and as a dry run.
+// TestVisibility decides about a secret text with bindings that show it and that hide it, with and without a dry run.
 func TestVisibility(t *testing.T) {
 	const (
 		rule = `  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]}
@@ -36,7 +36,7 @@ func TestVisibility(t *testing.T) {
 	for name, c := range map[string]struct {
 		policy, binding  string
 		dryRun           bool
-		client, reported bool // the client is told the text, and something at all
+		client, reported bool // the client sees the text, and any message at all
 		audited          bool
 	}{
 		"the default":            {rule, "", false, true, true, false},

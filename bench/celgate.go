@@ -13,7 +13,7 @@ import (
 	"github.com/celgate/celgate/state"
 )
 
-// An engine is celgate's side: a request that is prepared once, as everyone who asks celgate has one.
+// An engine is celgate's side: a request is prepared once, as in every use of celgate.
 type engine struct {
 	*celgate.Engine
 	workload *workload

@@ -43,8 +43,8 @@ func (v variables) ResolveName(name string) (any, bool) { x, ok := v[name]; retu
 
 func (v variables) Parent() cel.Activation { return nil }
 
-// floors are the expressions of a workload as cel-go evaluates them with and without counting what they cost, and as
-// celgate does with costs.
+// floors are the expressions of a workload, evaluated by cel-go with and without counting costs, and by celgate with
+// costs.
 func floors(w *workload, req *celgate.Request) ([]*floor, error) {
 	if !w.floors {
 		return nil, nil

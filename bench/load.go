@@ -10,7 +10,7 @@ import (
 	"github.com/celgate/celgate"
 )
 
-// loads measures how long celgate takes to make 1,000 different policies ready, and what they hold on to.
+// loads measures the time and memory that celgate needs to compile 1,000 different policies.
 func (b *bench) loads(out io.Writer, selected *regexp.Regexp) error {
 	const name, policies = "load-1000", 1000
 	if !selected.MatchString(name) {

@@ -34,8 +34,8 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/core/install"
 )
 
-// A plugin is the API server's side. As in the server a request holds the object in the internal version, which
-// the plugin converts for the policies and, where they changed it, back.
+// A plugin is the API server's side. As in the server, a request holds the object in the internal version, which the
+// plugin converts for the policies and, after a change, back.
 type plugin struct {
 	workload *workload
 	dispatch func(context.Context, admission.Attributes, admission.ObjectInterfaces) error
@@ -62,7 +62,7 @@ type discoveryClient struct {
 
 func (d discoveryClient) OpenAPIV3() openapi.Client { return d.openapi }
 
-// handler is what both plugins have in common.
+// handler is the common interface of both plugins.
 type handler interface {
 	admission.Interface
 	admission.InitializationValidator
@@ -171,7 +171,7 @@ func (p *plugin) prepare(n int) (func() error, error) {
 	}, nil
 }
 
-// attributes is a request of its own: a mutation changes the object in place.
+// attributes returns a new request: a mutation changes the object in place.
 func (p *plugin) attributes() admission.Attributes {
 	object := p.object
 	if p.workload.mutating {
@@ -224,7 +224,7 @@ func readVersioned(text string) ([]runtime.Object, error) {
 		if err != nil {
 			return nil, err
 		}
-		// Decoding applies the server's defaults; without a kind the object is as the clients' caches hold it.
+		// Decoding applies the server's defaults; without a kind the object has the form of the clients' caches.
 		objects = append(objects, object)
 	}
 	return objects, nil

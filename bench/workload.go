@@ -12,7 +12,7 @@ type workload struct {
 	name        string
 	mutating    bool
 	changes     bool                                                   // the policies change the object
-	oursOnly    bool                                                   // there is no upstream side
+	oursOnly    bool                                                   // without an upstream side
 	slow        bool                                                   // the upstream side takes minutes to load
 	floors      bool                                                   // with rows of the expressions alone
 	byHand      func(object map[string]any) (result bool, cost uint64) // the expression as Go, else nil
@@ -155,7 +155,7 @@ const (
       JSONPatch{op: "add", path: "/metadata/labels/" + jsonpatch.escapeKey("example.com/team"), value: "shop"}]`
 )
 
-// The same questions that common policy libraries ask.
+// The same questions as in common policy libraries.
 var podValidations = []string{
 	"object.spec.containers.all(c, c.image.startsWith('registry.example.com/'))",
 	"object.spec.containers.all(c, has(c.securityContext) && has(c.securityContext.runAsNonRoot) && c.securityContext.runAsNonRoot == true)",

@@ -84,7 +84,7 @@ func write(path string, text func(io.Writer)) error {
 	return errors.Join(w.Flush(), file.Close())
 }
 
-// kinds are what policies are for, 20 of each.
+// kinds are the kinds of the policies, with 20 policies each.
 var kinds = []struct {
 	group, resource string
 	expressions     []string

@@ -1,11 +1,11 @@
 // Command serve measures celgate serve over TLS on loopback, beside handlers that only decode a review and answer
 // "allowed". All run as processes of their own and take turns. It prints a table and then lines NAME NUMBER.
 //
-// There are two of these handlers, because there are two things that "decode" may mean. One decodes the review with
-// encoding/json and leaves the object in it the bytes that it is. The other decodes the review and the object with the
-// decoder of apimachinery into the Go types, which is what controller-runtime does for a webhook.
+// There are two of these handlers, because "decode" has two meanings. One decodes the review with encoding/json and
+// leaves the object in it as bytes. The other decodes the review and the object with the decoder of apimachinery into
+// the Go types, as controller-runtime does for a webhook.
 //
-// Another celgate, say of an earlier commit, takes its turns as one more side with -beside.
+// Another celgate, such as an earlier commit, takes its turns as another side with -beside.
 //
 //	go -C bench run ./serve [-rate N] [-turn DURATION] [-rounds N] [-beside PROGRAM]
 package main
@@ -113,7 +113,7 @@ func serveChild(folder, address, metrics string) error {
 	return <-ended
 }
 
-// allow is a webhook that looks at nothing.
+// allow is a webhook that allows everything.
 func allow(decode func(body []byte) (*admissionv1.AdmissionReview, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -159,16 +159,16 @@ func decodeObject() (func(body []byte) (*admissionv1.AdmissionReview, error), er
 type bench struct {
 	rate, rounds int
 	turn         time.Duration
-	beside       string // a program; empty if there is none
+	beside       string // a program; empty for a handler
 }
 
 // A side is a process that answers.
 type side struct {
 	name    string
-	patched bool // its answers hold a patch
+	patched bool // its answers contain a patch
 	review  []byte
 	url     string
-	metrics string // the address of its own
+	metrics string // its own address
 	cmd     *exec.Cmd
 	client  *http.Client
 
@@ -253,7 +253,7 @@ func (b *bench) run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// usage is what a process has used.
+// usage is the resource use of a process.
 type usage struct {
 	cpu            time.Duration
 	mallocs, bytes float64
@@ -323,8 +323,8 @@ func start(ctx context.Context, parent, name, set, program string) (*side, error
 		TLSClientConfig: &tls.Config{
 			RootCAs:    pool,
 			NextProtos: []string{"http/1.1"},
-		}, // as the API server asks Services
-		MaxIdleConnsPerHost: connections, MaxConnsPerHost: connections, // so that handshakes are not what is measured
+		}, // as the API server calls Services
+		MaxIdleConnsPerHost: connections, MaxConnsPerHost: connections, // so that handshakes are not measured
 	}}
 	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		if _, err = s.ask(); err == nil {
@@ -337,7 +337,7 @@ func start(ctx context.Context, parent, name, set, program string) (*side, error
 	}
 }
 
-// freeAddress is an address on loopback that nobody listens at.
+// freeAddress returns a free address on loopback.
 func freeAddress() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -348,7 +348,7 @@ func freeAddress() (string, error) {
 
 func (s *side) stop() {
 	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait() // says that it was killed
+	_ = s.cmd.Wait() // reports that it was killed
 }
 
 func (s *side) ask() (time.Duration, error) {
@@ -368,7 +368,7 @@ func (s *side) ask() (time.Duration, error) {
 	return time.Since(start), nil
 }
 
-// askSteadily asks so many times a second, whether answers come or not, and keeps their times.
+// askSteadily sends requests at a fixed rate, independent of the answers, and records their times.
 func (s *side) askSteadily(rate int, turn time.Duration) error {
 	var running sync.WaitGroup
 	var mu sync.Mutex
@@ -391,7 +391,7 @@ func (s *side) askSteadily(rate int, turn time.Duration) error {
 	return errors.Join(errs...)
 }
 
-// askFlatOut asks as fast as it can, over as many connections as there are processors.
+// askFlatOut sends requests as fast as possible, over as many connections as there are processors.
 func (s *side) askFlatOut(turn time.Duration) error {
 	before, err := s.usage()
 	if err != nil {
@@ -423,7 +423,7 @@ func (s *side) askFlatOut(turn time.Duration) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// usage is what the process has used so far: processor time as Linux counts it, memory as its metrics say.
+// usage returns the resource use of the process so far: processor time from Linux, memory from its metrics.
 func (s *side) usage() (used usage, err error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
 	if err != nil {

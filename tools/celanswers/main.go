@@ -1,12 +1,12 @@
-// Command celanswers asks the CEL libraries of one Kubernetes minor about expressions, and writes what they say into
+// Command celanswers evaluates expressions with the CEL libraries of one Kubernetes minor, and writes the results into
 // the file with those of the other minors:
 //
 //	go run ./celanswers
 //	GOFLAGS=-modfile=1.33.mod go run ./celanswers
 //
-// An expression is compiled and evaluated as a server of the minor does it in an admission policy: by the cel-go that
-// k8s.io/apiserver names, in the environment for stored expressions. What the environment for new expressions refuses
-// is said as well. Answers that several minors share are written once.
+// An expression is compiled and evaluated as a server of the minor does it in an admission policy: with the cel-go that
+// k8s.io/apiserver requires, in the environment for stored expressions. Errors of the environment for new expressions
+// are recorded, too. Answers that several minors share are written once.
 package main
 
 import (
@@ -28,17 +28,17 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 )
 
-// An expression is one with the answers of all minors that were asked.
+// An expression holds the answers of all recorded minors.
 type expression struct {
 	Expression string   `json:"expression"`
 	Answers    []answer `json:"answers,omitempty"`
 }
 
-// An answer is what some minors say.
+// An answer is the common result of some minors.
 type answer struct {
 	Minors  []string `json:"minors"`
 	Refused string   `json:"refused,omitempty"` // by the compiler
-	Unknown string   `json:"unknown,omitempty"` // to new expressions: what the compiler says there
+	Unknown string   `json:"unknown,omitempty"` // for new expressions: the error of the compiler
 	Value   string   `json:"value,omitempty"`
 	Error   string   `json:"error,omitempty"`
 	Cost    uint64   `json:"cost,omitempty"`
@@ -102,8 +102,8 @@ func environments(minor string) (stored, fresh *cel.Env, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	// Up to 1.35 there is a second argument: whether costs of libraries are counted in admission policies, which is so
-	// from 1.32 on.
+	// Up to 1.35 the function has a second argument: whether costs of libraries are counted in admission policies,
+	// which is true from 1.32 on.
 	base := reflect.ValueOf(environment.MustBaseEnvSet)
 	args := []reflect.Value{reflect.ValueOf(version.MajorMinor(1, uint(number-1))), reflect.ValueOf(number >= 32)}
 	set := base.Call(args[:base.Type().NumIn()])[0].Interface().(*environment.EnvSet)
@@ -148,7 +148,7 @@ func ask(stored, fresh *cel.Env, src string) (a answer) {
 	return a
 }
 
-// replace puts the answer of a minor in the place of what it said before.
+// replace replaces the earlier answer of a minor.
 func (e *expression) replace(minor string, now answer) {
 	for i := range e.Answers {
 		e.Answers[i].Minors = slices.DeleteFunc(e.Answers[i].Minors, func(m string) bool { return m == minor })

@@ -1,6 +1,6 @@
-// Package ci runs what people put into their own CI as far as that goes without GitHub, GitLab and pre-commit: the
-// steps of action.yml, the script of templates/celgate.yml and the hooks of .pre-commit-hooks.yaml, as they are
-// written. What they install is this checkout.
+// Package ci runs the integrations for CI systems, as far as possible without GitHub, GitLab and pre-commit: the steps
+// of action.yml, the script of templates/celgate.yml and the hooks of .pre-commit-hooks.yaml, as written. They install
+// this checkout.
 package ci
 
 import (
@@ -24,7 +24,7 @@ const modulePath = "github.com/celgate/celgate"
 var (
 	root, _ = filepath.Abs("../..")
 
-	// inputs are those of people who have the folders of this repository.
+	// inputs are example inputs with the folders of this repository.
 	inputs = map[string]string{
 		"policies":      "examples/policies",
 		"tests":         "examples/mutating-labels/suite.yaml",
@@ -158,8 +158,8 @@ func TestComponent(t *testing.T) {
 	}
 }
 
-// offer serves the commit that is checked out as the newest version of the module, and returns the variables with
-// which the Go tool finds it there. What the tool keeps of it is removed when the test ends.
+// offer serves the checked-out commit as the newest version of the module, and returns the variables with which the Go
+// tool finds it there. The tool's copies are removed when the test ends.
 func offer(t *testing.T) []string {
 	t.Helper()
 	proxy := t.TempDir()

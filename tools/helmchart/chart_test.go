@@ -17,8 +17,8 @@ import (
 	"github.com/celgate/celgate/deploy"
 )
 
-// TestChart renders the chart with Helm: with its own values and an image it is what celgate install prints, without
-// the namespace.
+// TestChart renders the chart with Helm: with its default values and an image, the result is the output of celgate
+// install, without the namespace.
 func TestChart(t *testing.T) {
 	rendered, definitions := render(t, "celgate-system",
 		map[string]any{"image": map[string]any{"repository": "celgate"}})
@@ -66,7 +66,7 @@ func TestChart(t *testing.T) {
 	}
 }
 
-// render returns what Helm makes of the manifests of the chart, and its definitions.
+// render returns the manifests and definitions that Helm renders from the chart.
 func render(t *testing.T, namespace string, values map[string]any) (string, []byte) {
 	t.Helper()
 	rendered, definitions, err := renderChart(t, namespace, values)

@@ -1,5 +1,5 @@
-// Command helmchart makes the Helm chart of deploy/chart from the plain manifests of package deploy: what differs
-// between installations becomes a value, everything else stays as it is.
+// Command helmchart makes the Helm chart of deploy/chart from the plain manifests of package deploy: parts that differ
+// between installations become values, all others are copied.
 //
 //	go -C tools run ./helmchart
 package main
@@ -26,7 +26,7 @@ func main() {
 // A value is a place in the manifests that differs between installations.
 type value struct {
 	plain    string // the text there
-	template string // what the chart has in its place
+	template string // the replacement in the chart
 	times    int
 }
 

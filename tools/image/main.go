@@ -30,7 +30,7 @@ const (
 	// folder is relative to the root of the repository: ko takes few characters in a path.
 	folder = "bin/image"
 
-	// user is nobody in particular, and not root: that of the Deployment.
+	// user is an unprivileged user, the same as in the Deployment.
 	user = "65532:65532"
 )
 
@@ -97,7 +97,7 @@ func writeBase(cache string, platforms []string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if err := images.AppendImage(image); err != nil { // where ko looks for it
+		if err := images.AppendImage(image); err != nil { // where ko expects it
 			return "", err
 		}
 		index = mutate.AppendManifests(index,

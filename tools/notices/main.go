@@ -1,5 +1,5 @@
-// Command notices writes THIRD_PARTY_NOTICES: the licences and notices of every module that is linked into the programs
-// of this repository, which those licences ask for beside a binary.
+// Command notices writes THIRD_PARTY_NOTICES: the licences and notices of every module in the programs of this
+// repository, which these licences require beside a binary.
 //
 //	go -C tools run ./notices
 package main
@@ -37,7 +37,7 @@ func main() {
 	}
 }
 
-// A module is one that is linked.
+// A module is a linked module.
 type module struct{ Path, Version, Dir string }
 
 // notices returns the text of the file. Equal licence texts are printed once, below the modules that share them.

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestNotices looks for modules that are linked, and for one that is linked by tests alone.
+// TestNotices looks for linked modules, and for one that only tests link.
 func TestNotices(t *testing.T) {
 	text, err := notices("../" + root)
 	if err != nil {

@@ -3,7 +3,7 @@
 //
 //	go run ./packtables DIR
 //
-// DIR holds a folder for each minor.
+// DIR contains a folder for each minor.
 package main
 
 import (

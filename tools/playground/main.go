@@ -36,7 +36,7 @@ func main() {
 func abs(path string) string {
 	full, err := filepath.Abs(path)
 	if err != nil {
-		panic(err) // there is no working directory
+		panic(err) // without a working directory
 	}
 	return full
 }
@@ -169,7 +169,7 @@ func (b *builder) page(engine, catalogue string) error {
 	if err := b.licences(web); err != nil {
 		return err
 	}
-	// The worker that keeps the page for when there is no network knows all other files.
+	// The worker, which keeps the page for use without a network, lists all other files.
 	kept, err := json.Marshal(append([]string{"./"}, b.files...))
 	if err != nil {
 		return err
@@ -183,7 +183,7 @@ func (b *builder) page(engine, catalogue string) error {
 	return err
 }
 
-// licences writes the licences of what is in the files, as these demand.
+// licences writes the licences of the bundled code, as they require.
 func (b *builder) licences(web string) error {
 	text, err := os.ReadFile(filepath.Join(b.root, "THIRD_PARTY_NOTICES"))
 	if err != nil {
@@ -207,7 +207,7 @@ func (b *builder) licences(web string) error {
 	return os.WriteFile(filepath.Join(b.out, "licences.txt"), text, 0o644)
 }
 
-// install installs what package-lock.json names, unless it is there.
+// install installs the packages of package-lock.json, unless they are installed.
 func install(web string) error {
 	lock, err := os.Stat(filepath.Join(web, "package-lock.json"))
 	if err != nil {
@@ -222,7 +222,7 @@ func install(web string) error {
 	return ci.Run()
 }
 
-// bundle makes one file of a script or style and what it imports, with names replaced by texts, and returns its name.
+// bundle merges a script or style with its imports into one file, with names replaced by texts, and returns its name.
 func (b *builder) bundle(web, name string, texts, aliases map[string]string) (string, error) {
 	define := map[string]string{}
 	for key, text := range texts {

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// What nobody needs in a browser: the encoding of API types as protocol buffers, and the metrics and command-line flags
-// of components. The module is built with copies of these modules, in which that part is empty; the code that decides
-// is not touched.
+// The code that a browser does not need: the encoding of API types as protocol buffers, and the metrics and
+// command-line flags of components. The module is built with copies of these modules in which those parts are empty;
+// the code that decides does not change.
 var slimmed = []slim{
 	{module: "k8s.io/api"},
 	{module: "k8s.io/apiextensions-apiserver"},
@@ -25,13 +25,13 @@ var slimmed = []slim{
 	}},
 }
 
-// A slim is a module whose generated encoding is left out, and of which some packages are replaced.
+// A slim is a module without its generated encoding, and with some packages replaced.
 type slim struct {
 	module   string
 	packages map[string]string // the one file of each
 }
 
-const flagSource = `// Package flag has what is referred to in a program without a command line.
+const flagSource = `// Package flag has the names that a program without a command line refers to.
 package flag
 
 type ColonSeparatedMultimapStringString struct{}
@@ -125,7 +125,7 @@ func slimModules(root, dir string) (string, error) {
 	return file, edit.Run()
 }
 
-// copyTo copies the Go files of a module that a program is made of.
+// copyTo copies the Go files of a module that are part of a program.
 func (s slim) copyTo(root, to string) error {
 	list := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", s.module)
 	list.Dir, list.Stderr = root, os.Stderr

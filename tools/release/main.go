@@ -31,7 +31,7 @@ const (
 	sbom       = "github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0"
 )
 
-// folder is where goreleaser leaves what it makes, relative to the root of the repository.
+// folder is the output folder of goreleaser, relative to the root of the repository.
 const folder = "bin/release"
 
 func main() {
@@ -107,8 +107,8 @@ func (m *maker) install(ctx context.Context) error {
 	return nil
 }
 
-// make makes a release of the commit that the repository has checked out, in a clone, and returns the digests of its
-// files. A clone has a remote, from which goreleaser learns what it builds, and nothing that is not committed.
+// make builds a release of the checked-out commit in a clone, and returns the digests of its files. A clone has a
+// remote, from which goreleaser determines the repository, and does not contain uncommitted files.
 func (m *maker) make(ctx context.Context, repository, clone string) (map[string]string, error) {
 	if err := command(ctx, "", "git", "clone", "--quiet", "--no-hardlinks", repository, clone).Run(); err != nil {
 		return nil, fmt.Errorf("git clone: %w", err)
@@ -144,7 +144,7 @@ func exists(file string) bool {
 	return err == nil
 }
 
-// restrict leaves of the targets of a configuration those that are named, and makes bin/release its folder.
+// restrict keeps only the named targets of a configuration, and makes bin/release its folder.
 func restrict(text []byte, targets []string) ([]byte, error) {
 	var config map[string]any
 	if err := yaml.Unmarshal(text, &config); err != nil {
@@ -177,7 +177,7 @@ func restrict(text []byte, targets []string) ([]byte, error) {
 	return yaml.Marshal(config)
 }
 
-// digests returns the SHA-256 of each file of a release, by its name. What goreleaser says about its run is not of it.
+// digests returns the SHA-256 of each file of a release, by its name. It leaves out the metadata of goreleaser's run.
 func digests(dir string) (map[string]string, error) {
 	all := map[string]string{}
 	entries, err := os.ReadDir(dir)

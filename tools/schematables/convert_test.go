@@ -17,8 +17,8 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/storagemigration/install"
 )
 
-// TestConvert compares Registry.Convert with the server's scheme on random objects, for every pair of versions that
-// hold the same objects.
+// TestConvert compares Registry.Convert with the server's scheme on random objects, for every pair of versions with the
+// same objects.
 func TestConvert(t *testing.T) {
 	r := registry(t)
 	fill := fuzzer.FuzzerFor(apitesting.FuzzerFuncs, rand.NewSource(1), legacyscheme.Codecs)

@@ -50,9 +50,9 @@ func readGroups(dir string) ([]*group, error) {
 }
 
 // checkShared reports groups that share the name of a resource. Resources of one name share their storage prefix and
-// are equivalent (k8s.io/apiserver pkg/server/storage: ResourcePrefix is the lower-case name without the group, but for
-// pkg/kubeapiserver's SpecialDefaultResourcePrefixes, which bring no two names together), and the order in which the
-// server installs the groups then matters. Only events are known to be such.
+// are equivalent (k8s.io/apiserver pkg/server/storage: ResourcePrefix is the lower-case name without the group, except
+// for pkg/kubeapiserver's SpecialDefaultResourcePrefixes, none of which unites two names), and then the order in which
+// the server installs the groups matters. Only events are known to be shared.
 func checkShared(groups []*group) error {
 	owner := map[string]string{}
 	for _, g := range groups {

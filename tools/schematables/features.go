@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// In the source, a gate has a line for every minor in which it changed, of which the last one counts. Up to 1.33 some
-// have only what they are now, on one line.
+// In the source, a gate has a line for every minor in which it changed, and the last one applies. Up to 1.33 some gates
+// have only their current state, on one line.
 var (
 	featureGate    = regexp.MustCompile(`(?m)^\t(?:\w+\.)?(\w+): \{\n((?:\t\t.*\n)+)\t\},$`)
 	featureDefault = regexp.MustCompile(`Version: version\.MustParse\("[0-9.]+"\), +Default: (true|false)`)
@@ -32,7 +32,7 @@ func readFeatures(dir string) ([]string, error) {
 			on[gate[1]] = gate[2]
 		}
 		for _, gate := range featureGate.FindAllStringSubmatch(string(raw), -1) {
-			if changes := featureDefault.FindAllStringSubmatch(gate[2], -1); len(changes) > 0 { // else what it needs
+			if changes := featureDefault.FindAllStringSubmatch(gate[2], -1); len(changes) > 0 { // else what it requires
 				on[gate[1]] = changes[len(changes)-1][1]
 			}
 		}

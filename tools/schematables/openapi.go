@@ -73,8 +73,8 @@ func (d *definition) atomic() (bool, error) {
 	return false, fmt.Errorf("unknown map type %q", d.MapType)
 }
 
-// readDefinitions reads the schemas of all documents. One name has the same schema in every document, but for
-// the list of kinds that it serves.
+// readDefinitions reads the schemas of all documents. A name has the same schema in every document, except for the list
+// of kinds that the document serves.
 func readDefinitions(dir string) (map[string]*definition, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil {

@@ -81,7 +81,7 @@ func compareMerge(t *testing.T, s *smd.Schema, typ *shape.Type, atom smd.Atom, p
 				if member.Type.ElementRelationship == nil || *member.Type.ElementRelationship != smd.Atomic {
 					t.Errorf("%s.%s: not atomic for the server", path, f.Name)
 				}
-				continue // Resolve has put the override into a, which has no name
+				continue // Resolve has copied the override into a, which does not have a name
 			}
 			compareMerge(t, s, f.Type, a, path+"."+f.Name, seen)
 		}
@@ -180,8 +180,8 @@ func openAPIName(goName string) string {
 	return strings.Join(labels, ".") + "." + strings.ReplaceAll(rest, "/", ".")
 }
 
-// TestTypesDescribeObjects checks that the types of all kinds describe the JSON form of random objects: every member
-// is declared, has the declared form, and is there if it is always written.
+// TestTypesDescribeObjects tests that the types of all kinds describe the JSON form of random objects: every member is
+// declared, has the declared form, and exists if it is always encoded.
 func TestTypesDescribeObjects(t *testing.T) {
 	r := registry(t)
 	fill := fuzzer.FuzzerFor(apitesting.FuzzerFuncs, rand.NewSource(1), legacyscheme.Codecs)

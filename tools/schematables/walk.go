@@ -18,8 +18,8 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// leaves are the Go types with a JSON form of their own, as the tables write them. Raw values merge atomically, any
-// values by what they are (kube-openapi pkg/schemaconv: __untyped_atomic_ and __untyped_deduced_).
+// leaves are the Go types with their own JSON form, in the notation of the tables. Raw values merge atomically, any
+// values by their JSON types (kube-openapi pkg/schemaconv: __untyped_atomic_ and __untyped_deduced_).
 var leaves = map[reflect.Type]string{
 	reflect.TypeFor[resource.Quantity]():      "quantity",
 	reflect.TypeFor[metav1.Time]():            "time",
@@ -36,7 +36,7 @@ var leaves = map[reflect.Type]string{
 	reflect.TypeFor[map[string]interface{}](): "map any",
 }
 
-// unions are the Go types whose JSON form is one of several: the alternatives, told apart by their JSON type.
+// unions are the Go types with several JSON forms: the alternatives have different JSON types.
 var unions = map[reflect.Type][]reflect.Type{
 	reflect.TypeFor[apiextensionsv1.JSONSchemaPropsOrBool](): {
 		reflect.TypeFor[apiextensionsv1.JSONSchemaProps](), reflect.TypeFor[bool]()},
@@ -77,7 +77,7 @@ func newWalk(defs map[string]*definition) *walk {
 	return w
 }
 
-// addGroup walks every kind that the Go types register for a group and version, but for the kinds of meta/v1 that
+// addGroup walks every kind that the Go types register for a group and version, except for the kinds of meta/v1 that
 // are registered everywhere.
 func (w *walk) addGroup(g *group) error {
 	known := w.scheme.KnownTypes(g.GroupVersion)
@@ -111,8 +111,8 @@ func (w *walk) addMeta() (*group, error) {
 	return g, w.addKinds(g, known, func(reflect.Type) bool { return true })
 }
 
-// addAnnotations walks the types that are found as JSON text in annotations: what autoscaling/v1 cannot say of
-// a HorizontalPodAutoscaler (k8s.io/kubernetes pkg/apis/autoscaling/v1/conversion.go).
+// addAnnotations walks the types of JSON text in annotations: the fields of a HorizontalPodAutoscaler that
+// autoscaling/v1 lacks (k8s.io/kubernetes pkg/apis/autoscaling/v1/conversion.go).
 func (w *walk) addAnnotations() error {
 	for _, t := range []reflect.Type{
 		reflect.TypeFor[autoscalingv1.MetricSpec](), reflect.TypeFor[autoscalingv1.MetricStatus](),
@@ -317,7 +317,7 @@ func (w *walk) expr(t reflect.Type, def *definition) (string, error) {
 	return expr, err
 }
 
-// plainName returns the Go name that a type has if it says no more than its kind and what it holds.
+// plainName returns the Go name of a type if the name only repeats its kind and its elements.
 func plainName(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Struct:
@@ -332,7 +332,7 @@ func plainName(t reflect.Type) string {
 	return t.Kind().String()
 }
 
-// plainType returns how the tables write a type whatever its name is.
+// plainType returns the notation of a type in the tables, without its name.
 func (w *walk) plainType(t reflect.Type, def *definition) (string, error) {
 	if t.Kind() != reflect.Struct && marshals(t) {
 		return "", fmt.Errorf("%s has a JSON form of its own that the tables do not know", t)

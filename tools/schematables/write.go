@@ -41,8 +41,8 @@ func write(dir string, index []byte, w *walk) error {
 	return nil
 }
 
-// index lists the features that are off, and the groups with their kinds and resources. Those of legacy are served
-// though their versions are no longer so by default.
+// index lists the disabled features, and the groups with their kinds and resources. Those of legacy are served although
+// their versions are no longer served by default.
 func index(off []string, groups []*group, legacy map[string]bool) []byte {
 	var b bytes.Buffer
 	for _, feature := range off {
@@ -76,7 +76,7 @@ func index(off []string, groups []*group, legacy map[string]bool) []byte {
 	return b.Bytes()
 }
 
-// preRelease matches the versions that a server does not serve unless it is told to (k8s.io/kubernetes
+// preRelease matches the versions that a server serves only with a flag (k8s.io/kubernetes
 // pkg/controlplane/instance.go: DefaultAPIResourceConfigSource).
 var preRelease = regexp.MustCompile(`^v[0-9]+(alpha|beta)[0-9]+$`)
 
@@ -89,7 +89,7 @@ func legacyBetas(file string) (map[string]bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, list, _ := strings.Cut(string(raw), "legacyBetaEnabledByDefaultResources = []") // there are none from 1.32 on
+	_, list, _ := strings.Cut(string(raw), "legacyBetaEnabledByDefaultResources = []") // none exist from 1.32 on
 	list, _, _ = strings.Cut(list, "\n\t}\n")
 	all := map[string]bool{}
 	for _, resource := range legacyBeta.FindAllStringSubmatch(list, -1) {

@@ -10,13 +10,13 @@ import (
 	"golang.org/x/net/html"
 )
 
-// A built page is what links need to know of an HTML file.
+// A built page is the information about an HTML file that links need.
 type built struct {
 	links []string
 	ids   map[string]bool
 }
 
-// readSite reads the HTML files below a folder, by their paths, but for those of the playground.
+// readSite reads the HTML files below a folder, by their paths, except for those of the playground.
 func readSite(folder string) (map[string]built, error) {
 	pages := map[string]built{}
 	files := os.DirFS(folder)

@@ -42,7 +42,8 @@ func (d *decider) confirm(ctx context.Context, it *answer, sent *celgate.Request
 	own := it.Decision
 	switch {
 	case refused != nil && d.isNotThereYet(ctx, sent, refused):
-		return &report.Confirmation{Unasked: "the cluster does not have these objects of the manifests: " + refused.Message}
+		return &report.Confirmation{
+			Unasked: "an object of the manifests is missing in the cluster: " + refused.Message}
 	case refused != nil && own.Allowed:
 		return &report.Confirmation{Differences: []string{"the server refuses it: " + refused.Message}, Refused: true}
 	case c.otherPolicies, refused != nil && sameRefusal(refused, own):

@@ -31,7 +31,8 @@ func (c *console) staticDirs() (dirs []static.Dir, err error) {
 			return nil, err
 		}
 		if len(others) > 0 {
-			c.say(fmt.Sprintf("%s: celgate ignores its settings for %s", c.static.config, strings.Join(others, ", ")), "")
+			c.say(fmt.Sprintf("%s: celgate ignores its settings for %s", c.static.config,
+				strings.Join(others, ", ")), "")
 		}
 		dirs = named
 	}

@@ -69,13 +69,14 @@ func (r *Room) vacuousIn(ctx context.Context, p *program, b *policy.Binding, cas
 }
 
 func possibilities(p *program, b *policy.Binding) []*possibility {
-	all := []*possibility{{Vacuity: Vacuity{p.Name, b.Name, policy.Expr{}, "does not match any request that the policy matches"},
-		of: func(i *invocation, _ *solve.Store) solve.Formula { return i.matched }}}
+	all := []*possibility{{
+		Vacuity: Vacuity{p.Name, b.Name, policy.Expr{}, "does not match any request that the policy matches"},
+		of:      func(i *invocation, _ *solve.Store) solve.Formula { return i.matched }}}
 	add := func(x policy.Expr, message string, of func(*invocation, *solve.Store) solve.Formula) {
 		all = append(all, &possibility{Vacuity: Vacuity{p.Name, b.Name, x, message}, of: of})
 	}
 	for k, c := range p.MatchConditions {
-		add(c.Expr, "is never true: the policy does not match any request", func(i *invocation, s *solve.Store) solve.Formula {
+		add(c.Expr, "is never true: the policy never applies", func(i *invocation, s *solve.Store) solve.Formula {
 			return s.Conjoin(i.matched, i.conditions[k].truth)
 		})
 		add(c.Expr, "is always true", func(i *invocation, s *solve.Store) solve.Formula {

@@ -51,7 +51,7 @@ func (a *Audit) Metrics(now time.Time) *prometheus.Registry {
 	set("policies", "Policies in force.", len(a.set.Policies))
 	set("unaudited_policies", "Policies that cannot be evaluated for stored objects.", a.CountUnasked())
 	set("rejected", "Policies and bindings that the server would not store.", len(a.rejected))
-	objects := gauge("objects", "Objects by the verdict of policies or of the server; an object may have several verdicts.",
+	objects := gauge("objects", "Objects by the verdict of policies or the server; an object may have several.",
 		"verdict")
 	for verdict, n := range map[string]int{
 		string(AuditRefused): t.Refused, string(AuditDenied): t.Denied, "stuck": t.Stuck, string(AuditWarned): t.Warned,

@@ -68,7 +68,7 @@ func (l *loader) withhold(sources []kube.Source, set *policy.Set) {
 			s.Withheld = &kube.Condition{Type: "Ready", Reason: kube.SecretParams, Message: webhook.SecretsRefused}
 		case !seal.Holds(s.Object, s.Policy, s.Binding):
 			s.Withheld = &kube.Condition{Type: "Ready", Reason: kube.AuthorUnknown,
-				Message: "written without a call to celgate, so celgate does not know whether its author may read the params. " +
+				Message: "written without a call to celgate, so it is not known whether its author may read the params. " +
 					"A user with permission to read them can put it in force with: kubectl annotate --overwrite " +
 					s.Resource + "." + policy.OwnGroup + " NAME celgate.dev/approved=\"$(date)\"",
 			}
