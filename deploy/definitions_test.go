@@ -265,7 +265,7 @@ func (g *generator) over(released, schema map[string]any) map[string]any {
 	return released
 }
 
-// whereGiven lets the rules of a schema hold where a member is given, which need not be.
+// whereGiven applies the rules of a schema only if the optional member exists.
 func whereGiven(schema map[string]any, member string) {
 	rules, _ := schema["x-kubernetes-validations"].([]any)
 	for _, item := range rules {
@@ -369,7 +369,7 @@ func (g *generator) typed(x ast.Expr, path []string) map[string]any {
 // comment is the text of a comment without directives.
 func comment(doc *ast.CommentGroup) string { return strings.Join(strings.Fields(doc.Text()), " ") }
 
-// directives adds to a schema what the directives of a comment say; the member "required!" is for the parent.
+// directives adds the directives of a comment to a schema; the member "required!" is for the parent.
 func directives(t *testing.T, doc *ast.CommentGroup, schema map[string]any) {
 	for _, c := range doc.List {
 		directive, ok := strings.CutPrefix(c.Text, "//crd:")

@@ -7,7 +7,7 @@ import (
 	"github.com/celgate/celgate/deploy"
 )
 
-// What celgate install prints: the definitions of celgate's own kinds, and what runs it.
+// The output of celgate install: the definitions of celgate's own kinds, and the manifests that run it.
 func Example() {
 	for _, line := range strings.Split(string(deploy.Definitions()), "\n") {
 		if kind, ok := strings.CutPrefix(line, "    kind: "); ok {

@@ -27,7 +27,7 @@ metadata: {name: everywhere}
 spec: {policyName: replica-limit, validationActions: [Deny]}
 `
 
-// Listen to how an engine decides: which policies are for a request, and what made an expression false.
+// Observe the decision of an engine: the matching policies, and the values that made an expression false.
 func Example() {
 	bundle := celgate.Must(celgate.Load(fstest.MapFS{"policies.yaml": {Data: []byte(replicaLimit)}}))
 	engine := celgate.Must(celgate.New(&bundle.Set, celgate.Options{}))

@@ -17,7 +17,7 @@ metadata: {name: %s}
 spec: {policyName: p, validationActions: [Deny]}
 `
 
-// A bundle says what documents are for, and names with its place what cannot be used.
+// A bundle classifies documents by their purpose, and reports invalid ones with their position.
 func TestBundle(t *testing.T) {
 	docs, problems := manifest.Loader{FS: fstest.MapFS{
 		"policies/a.yaml": {Data: []byte(fmt.Sprintf(bound, "b") + "---\n" + fmt.Sprintf(bound, "other"))},

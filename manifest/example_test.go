@@ -33,7 +33,7 @@ metadata: {name: shop}
 	// shop.yaml:5:19
 }
 
-// NewBundle sorts documents by what they are.
+// NewBundle sorts documents by their purpose.
 func ExampleNewBundle() {
 	const text = `apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding

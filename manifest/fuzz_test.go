@@ -62,7 +62,7 @@ func addSeeds(f *testing.F) {
 	}
 }
 
-// checkDecode holds our scanner and our use of the library to the values that kubectl sees. It reports whether the
+// checkDecode compares the values of our scanner and of the library with those of kubectl. It reports whether the
 // scanner decoded text.
 func checkDecode(t *testing.T, text string) (fast bool) {
 	want, wantErr := kubectlValue(text)
@@ -91,7 +91,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) { checkDecode(t, text) })
 }
 
-// checkRead reads text and holds every place to the text. It returns how many bytes of values it checked.
+// checkRead reads text and compares every position with the text. It returns the number of compared bytes of values.
 func checkRead(t *testing.T, text string) (checked int) {
 	documents, problems := Read(strings.NewReader(text), "f")
 	lines := strings.Split(text, "\n")
@@ -159,7 +159,7 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) { checkRead(t, text) })
 }
 
-// randomYAML returns a text made of pieces of YAML. Such texts meet more rules than random bytes do.
+// randomYAML returns a text made of pieces of YAML. Such texts cover more rules than random bytes do.
 func randomYAML(seed int) string {
 	keys := []string{"a: ", "b: ", "c:", "key:", "a.b/c: ", "'q': ", "d:  ", "items:", "e: ", `"d q": `, "on: ", "12: ",
 		"x :", "? k", "<<: "}
@@ -175,7 +175,7 @@ func randomYAML(seed int) string {
 	indents := []string{"", "", "  ", "  ", "    ", "    ", "      ", " ", "\t"}
 	dashes := []string{"", "", "", "- ", "- ", "-   ", "- - ", "-", "-\t", "--"}
 	r := rand.New(rand.NewPCG(uint64(seed), 1))
-	tame := r.IntN(2) == 0 // mostly what the scanner knows
+	tame := r.IntN(2) == 0 // mostly supported by the scanner
 	pick := func(from []string) string {
 		if tame {
 			return from[r.IntN((len(from)+1)/2)]

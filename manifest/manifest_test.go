@@ -120,7 +120,7 @@ func TestBytes(t *testing.T) {
 	}
 }
 
-// TestLoad reads what is under testdata/tree.
+// TestLoad reads testdata/tree.
 func TestLoad(t *testing.T) {
 	stdin := func() io.Reader { return strings.NewReader("apiVersion: v1\nkind: FromStdin\n") }
 	for _, test := range []struct {

@@ -7,8 +7,8 @@ import (
 	"github.com/celgate/celgate/manifest"
 )
 
-// TestPlace finds the text behind each path, and part of it, in testdata/places.yaml. The wanted place is followed by
-// what stands there.
+// TestPlace finds the text behind each path, and part of it, in testdata/places.yaml. The expected position is followed
+// by its text.
 func TestPlace(t *testing.T) {
 	documents, problems := manifest.Load("testdata/places.yaml")
 	if len(documents) != 3 || len(problems) != 0 {
@@ -105,7 +105,7 @@ func TestPlaceBeyond(t *testing.T) {
 	}
 }
 
-// TestSource puts a file together again from what its documents say about their text.
+// TestSource reassembles a file from the texts of its documents.
 func TestSource(t *testing.T) {
 	const text = "# Copyright\n---\n# a comment\napiVersion: v1\nkind: A\r\n--- # next\n# only a comment\n---\n" +
 		"apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: B}\n- {apiVersion: v1, kind: C}\n---\napiVersion: v1\nkind: D"

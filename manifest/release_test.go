@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestRelease lets go of objects and reads them again: they are what they were, and in between are still named.
+// TestRelease releases objects and reads them again: they are equal, and in between their names are still known.
 func TestRelease(t *testing.T) {
 	const text = "# a comment\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: b, labels: {x: y}}\ndata:\n  k: |\n    1\n    2\n" +
 		"---\r\napiVersion: v1\r\nkind: Pod\r\nmetadata:\r\n  generateName: p-\r\nspec: {nodeName: &n x, hostname: *n}\r\n" +

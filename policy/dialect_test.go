@@ -102,7 +102,7 @@ func TestDialectIsStrict(t *testing.T) {
 	}
 }
 
-// TestDialectDecodeError shows the version and kind of the dialect in what is said of an object that is none.
+// TestDialectDecodeError tests the version and kind of the dialect in errors about malformed objects.
 func TestDialectDecodeError(t *testing.T) {
 	_, _, err := policy.FromObject(object(t, `
 apiVersion: policy.celgate.dev/v1alpha1

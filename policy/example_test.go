@@ -11,7 +11,7 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// NewSet takes what typed and dynamic clients return.
+// NewSet accepts the objects of typed and dynamic clients.
 func ExampleNewSet() {
 	set, err := policy.NewSet(
 		&admissionv1.ValidatingAdmissionPolicy{

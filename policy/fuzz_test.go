@@ -13,8 +13,8 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// FuzzFromObject: any JSON tree becomes a policy, a binding or an error with a reason, the same each time, and the tree
-// stays as it was; what it became can be checked, and each error located.
+// FuzzFromObject tests that any JSON tree becomes a policy, a binding or an error with a reason, the same each time,
+// without changes of the tree; policies and bindings can be validated, and each error has a position.
 func FuzzFromObject(f *testing.F) {
 	cases := corpus(f)
 	for _, name := range slices.Sorted(maps.Keys(cases)) {

@@ -9,7 +9,7 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// TestLimits counts every list by which policies and bindings match; what had more may keep it, and not grow.
+// TestLimits counts every list by which policies and bindings match; a longer stored list may stay, and not grow.
 func TestLimits(t *testing.T) {
 	two := []string{"a", "b"}
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"a": "1", "b": "2"},

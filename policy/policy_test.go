@@ -49,7 +49,7 @@ func mustPolicy(t testing.TB, text string, places rows) *policy.Policy {
 	return p
 }
 
-// rows is a file in which each of these fields has a row of its own.
+// rows is a file with a row for each of these fields.
 type rows map[string]int
 
 func (r rows) Place(path string) policy.Locator {
@@ -67,7 +67,7 @@ func (r row) Locate(offset int) policy.Position {
 	return policy.Position{Line: int(r), Column: 1 + offset}
 }
 
-// answer is what the server would say to the object; nil if it would store it.
+// answer returns the server's answer for the object; nil if it would store it.
 func answer(obj map[string]any) *metav1.Status {
 	p, b, err := policy.FromObject(obj, nil)
 	if failed := (*policy.DecodeError)(nil); errors.As(err, &failed) {
@@ -86,8 +86,8 @@ func answer(obj map[string]any) *metav1.Status {
 	return nil
 }
 
-// TestAnswers holds the answers against those that kube-apiserver's own code gave (conformance/policy records them).
-// All expressions in the files compile.
+// TestAnswers compares the answers with those of kube-apiserver's own code (conformance/policy records them). All
+// expressions in the files compile.
 func TestAnswers(t *testing.T) {
 	for name, c := range corpus(t) {
 		t.Run(name, func(t *testing.T) {
@@ -338,7 +338,7 @@ spec:
 	}
 }
 
-// TestVersionsHaveTheSameFields holds what FromObject relies on when it reads all versions as v1.
+// TestVersionsHaveTheSameFields tests an assumption of FromObject, which reads all versions as v1.
 func TestVersionsHaveTheSameFields(t *testing.T) {
 	for _, versions := range [][]any{
 		{admissionv1.ValidatingAdmissionPolicy{}, admissionv1beta1.ValidatingAdmissionPolicy{},
@@ -385,7 +385,7 @@ func shape(t reflect.Type) any {
 	return t.Kind().String()
 }
 
-// calls remembers what it was asked to compile and refuses what contains "bad".
+// calls records the expressions to compile and refuses those that contain "bad".
 type calls struct{ log []string }
 
 func (c *calls) compile(x policy.Part) *field.Error {

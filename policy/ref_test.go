@@ -71,7 +71,7 @@ func TestExpressions(t *testing.T) {
 	}
 }
 
-// TestRefOfBinding tells a binding of a namespace by its namespace: a name may have any text, until it is refused.
+// TestRefOfBinding identifies a binding of a namespace by its namespace: a name may have any text, until it is refused.
 func TestRefOfBinding(t *testing.T) {
 	for _, c := range []struct {
 		b    Binding

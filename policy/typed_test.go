@@ -16,7 +16,7 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// TestNewSet makes sets of what typed and dynamic clients return, in all versions and with and without their kind.
+// TestNewSet makes sets of objects from typed and dynamic clients, in all versions, with and without their kind.
 func TestNewSet(t *testing.T) {
 	tree := map[string]any{
 		"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",

@@ -51,7 +51,7 @@ func TestConvert(t *testing.T) {
 	}
 }
 
-// What the target version does not have is gone, and what it always writes is there.
+// Fields that the target version does not have are removed, and fields that it always encodes are added.
 func TestConvertNormalises(t *testing.T) {
 	got, err := registry(t).Convert(tree(t, `
 apiVersion: autoscaling/v1

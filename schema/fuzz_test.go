@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Whatever a definition holds, it gives types or an error.
+// Any definition gives types or an error.
 func FuzzWithCustomResources(f *testing.F) {
 	raw, err := os.ReadFile("testdata/widgets.yaml")
 	if err != nil {
@@ -42,7 +42,7 @@ func FuzzWithCustomResources(f *testing.F) {
 	})
 }
 
-// What v1 says after one round is not changed by another.
+// A further round does not change the result of v1 after one round.
 func FuzzConvert(f *testing.F) {
 	for _, text := range []string{`[{"type":"Pods","pods":{"metricName":"m"}}]`,
 		`{"ScaleUp":{"Policies":[{"Type":"Pods"}]}}`, `[null]`, `1`} {

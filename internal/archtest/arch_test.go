@@ -16,7 +16,7 @@ import (
 const module = "github.com/celgate/celgate"
 
 // layers are the packages of the module from the bottom up, by their paths in it; "" is package celgate. A package
-// imports only what is in layers below its own. ARCHITECTURE.md has a line for each.
+// imports only packages from layers below its own. ARCHITECTURE.md has a line for each.
 var layers = [][]string{
 	{"internal/tree", "internal/locals", "internal/wording", "internal/yamlscan", "internal/solve",
 		"policy/internal/v1alpha1"},
@@ -42,12 +42,12 @@ var layers = [][]string{
 	{"cmd/celgate", "cmd/celgate-webhook"},
 }
 
-// A ban says which packages outside of the module may not be imported, and why. Paths end in /... for everything below.
+// A ban lists external packages that may not be imported, with the reason. Paths end in /... for everything below.
 type ban struct {
 	packages []string
 	imports  []string
-	except   []string // packages that the ban does not hold for
-	closure  bool     // also what the imports import
+	except   []string // packages without the ban
+	closure  bool     // including indirect imports
 	why      string
 }
 

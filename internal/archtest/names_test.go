@@ -11,9 +11,9 @@ import (
 	"unicode"
 )
 
-// lone are the words that no name of a function is: prepositions, conjunctions, adverbs and adjectives. What the field
-// writes with them stays: Each and Next of iterators, At of an index, and As, From, To, With and Without of conversions
-// and copies.
+// lone are words that must not be the whole name of a function: prepositions, conjunctions, adverbs and adjectives.
+// Established names in Go are exempt: Each and Next of iterators, At of an index, and As, From, To, With and Without of
+// conversions and copies.
 var lone = words(`about after again alike alone among and aside at before behind below beside besides between beyond
 	bare both brief by deep due exact for gone here idempotent in inside into last late latest lenient
 	less light more most near nearly never no none not now of on once only or other out over partial
@@ -28,7 +28,7 @@ var prepositions = words(`about among and aside at before behind below beside be
 var participles = words(`begun drawn given gone held hidden kept known lost made meant met misread overdrawn ran read said
 	sent seen shown spent stuck taken thought told understood unread unseen unset withheld written`)
 
-// named are the functions whose names are words of these and yet say what the functions do.
+// named are the functions with such a name that still describes their effect.
 var named = words(`at atUsing embed exceed feed forEach forget format need proceed read seed unset`)
 
 func words(list string) map[string]bool {

@@ -20,9 +20,9 @@ import (
 	"testing"
 )
 
-// exportedTypes is how many types each public package exports. Whoever changes a number has thought about it: a type
-// that nobody outside of the module can use does not belong to the public API, and a new one has a line in
-// CHANGELOG.md. Aliases of types of Kubernetes do not count: whoever uses them knows them.
+// exportedTypes is the number of exported types of each public package. A change of a number must be deliberate: a type
+// without a use outside of the module does not belong to the public API, and a new one has a line in CHANGELOG.md.
+// Aliases of Kubernetes types do not count, because users already know them.
 var exportedTypes = map[string]int{
 	"":         24,
 	"explain":  12,
@@ -99,8 +99,8 @@ func ofKubernetes(s *ast.TypeSpec, file *ast.File) bool {
 	})
 }
 
-// TestOnlyPreparedIsDecided wants the compiler to refuse a program that lets an engine decide about a request that
-// nobody prepared.
+// TestOnlyPreparedIsDecided tests that a program that lets an engine decide about an unprepared request does not
+// compile.
 func TestOnlyPreparedIsDecided(t *testing.T) {
 	root := filepath.Join("..", "..")
 	exports := exportData(t, root)

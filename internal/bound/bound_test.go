@@ -22,8 +22,8 @@ import (
 	"github.com/celgate/celgate/internal/quirks"
 )
 
-// free are functions that need no guard: what they make is no longer than their arguments or has a fixed size, and they
-// take no longer than these are long, or their costs say before the call what they take.
+// free are functions that do not need a guard: their results are not longer than their arguments or have a fixed size,
+// and their time is proportional to the arguments or included in their cost before the call.
 var free = map[string]string{
 	"logic and numbers": `!_ -_ _%_ _&&_ _*_ _-_ _/_ _<=_ _<_ _>=_ _>_ _?_:_ _||_ @not_strictly_false __not_strictly_false__
 		bool double int uint dyn type size`,
@@ -100,14 +100,14 @@ func call(t testing.TB, impl *functions.Overload, args []ref.Val) ref.Val {
 	return nil
 }
 
-// charged is what a guard charges.
+// charged returns the charge of a guard.
 func charged(t testing.TB, function, overload string, args []ref.Val) bound.Size {
 	t.Helper()
 	guard := bound.GuardOf(function, overload)
 	if guard == nil {
 		t.Fatalf("%s has no guard", function)
 	}
-	// What goes beyond no step and no byte is told whole.
+	// A large step or a large number of bytes is charged at once.
 	m := bound.Meter{Limits: bound.Limits{Bytes: math.MaxInt64, Steps: 1 << 40}}
 	if err := guard(&m, args); err != nil {
 		t.Fatalf("%s: %v", function, err)
@@ -126,7 +126,7 @@ func texts(n int, s string) ref.Val {
 	return listOf(items...)
 }
 
-// bytesOf is what a result holds of its own.
+// bytesOf returns the memory of a result itself.
 func bytesOf(v ref.Val) int64 {
 	switch v := v.(type) {
 	case types.String:
@@ -217,7 +217,7 @@ func doubled(n int) ref.Val {
 	return v
 }
 
-// What would be terabytes, or take years, is refused in no time.
+// Calls that would need terabytes or years are refused at once.
 func TestRefused(t *testing.T) {
 	long := types.String(strings.Repeat("a", 1_000_000))
 	huge := doubled(60)
@@ -292,7 +292,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// What a pattern takes is known, whatever it is made of.
+// The memory of a pattern is predicted for any pattern.
 func TestPatterns(t *testing.T) {
 	for _, part := range []string{
 		"a*", `\pL`, `[^\PL]`, "(?i)k", "x{1000}", "(x{10}){100}", `\pL{100}`, "[a-c]", "(a|b)", "(a)", "a|", "x?",
@@ -323,8 +323,7 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-// Searches that take hours end soon after nobody waits for them any more, and when they have taken much longer than the
-// limit.
+// Searches that take hours end soon after their request was abandoned, and when they exceed the limit by far.
 func TestSearchesEnd(t *testing.T) {
 	long, nullable := types.String(strings.Repeat("x", 1_000_000)), types.String(strings.Repeat("x?", 20_000)+"y")
 	for _, c := range []struct {
@@ -372,7 +371,7 @@ func TestSearchesEnd(t *testing.T) {
 	}
 }
 
-// What calls leave behind counts as time, so that a loop ends that makes more than a collector takes away.
+// Garbage of calls counts as time, so that a loop that creates more garbage than the collector frees ends.
 func TestGarbage(t *testing.T) {
 	m := bound.Meter{Limits: bound.Served}
 	made := 0
@@ -441,7 +440,7 @@ func TestMeter(t *testing.T) {
 	charge(6<<20, false)
 	m.Keep()
 	m.Begin()
-	charge(6<<20, false) // what was kept counts
+	charge(6<<20, false) // kept memory counts
 	charge(1<<20, true)
 	m.Begin()
 	charge(1<<20, true)
@@ -477,10 +476,10 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// fraction is the number that has the bits of another one.
+// fraction returns the number with the same bits as another one.
 func fraction(n int64) types.Double { return types.Double(math.Float64frombits(uint64(n))) }
 
-// spare is what a guard predicts of memory that a call leaves behind, which a refusal tells and a meter does not.
+// spare is the predicted garbage of a call, which a refusal reports and a meter ignores.
 func spare(function, overload string, args []ref.Val) int64 {
 	m := bound.Meter{Limits: bound.Limits{Steps: 1 << 40}}
 	var refused *bound.Error
@@ -490,7 +489,7 @@ func spare(function, overload string, args []ref.Val) int64 {
 	return 0
 }
 
-// FuzzPredict holds predictions against what functions make, and what is allocated for it.
+// FuzzPredict compares predictions with the results of functions and their allocations.
 func FuzzPredict(f *testing.F) {
 	impls := implementations(f)
 	f.Add(uint8(0), "aaa", "a", "bbbb", int64(-1))
@@ -577,7 +576,7 @@ func FuzzPredict(f *testing.F) {
 	})
 }
 
-// What functions that read a text make of a long one is charged, and ordinary texts are charged nothing.
+// Results of functions that parse a long text are charged, and those for ordinary texts are free.
 func TestLongTexts(t *testing.T) {
 	known, n := implementations(t), 300_000
 	for _, c := range []struct{ function, overload, text string }{

@@ -26,7 +26,7 @@ func TestCompilePanics(t *testing.T) {
 	}
 }
 
-// TestQuote holds the rendering of issues to that of cel-go.
+// TestQuote compares the rendering of issues with that of cel-go.
 func TestQuote(t *testing.T) {
 	set, err := celenv.New("1.37", quirks.SetOf("1.37"))
 	if err != nil {

@@ -16,13 +16,13 @@ import (
 	"github.com/celgate/celgate/internal/quirks"
 )
 
-// An olderExpression is one that tools/celanswers asked the CEL libraries of minors about.
+// An olderExpression is an expression that tools/celanswers evaluated with the CEL libraries of minors.
 type olderExpression struct {
 	Expression string
 	Answers    []olderAnswer
 }
 
-// An olderAnswer is what the libraries of some minors say, in their environment for stored expressions.
+// An olderAnswer is the result of the libraries of some minors, in their environment for stored expressions.
 type olderAnswer struct {
 	Minors  []string
 	Refused string // by the compiler
@@ -45,8 +45,8 @@ func (o object) ResolveName(name string) (any, bool) {
 
 func (object) Parent() cel.Activation { return nil }
 
-// olderLimits are the expressions of which is known that celgate answers otherwise than the libraries of the minors
-// before the one that is named, and why. docs/design/0008-versions.md has them.
+// olderLimits are the expressions for which celgate is known to answer differently from the libraries of earlier minors
+// than the named one, with the reason. docs/design/0008-versions.md lists them.
 var olderLimits = func() map[string]olderLimit {
 	const (
 		name     = "the type of optional values is called optional"
@@ -147,7 +147,7 @@ func newAsker(t *testing.T, minor string) *asker {
 	return a
 }
 
-// ask compiles and evaluates an expression; a plan must answer as cel-go does.
+// ask compiles and evaluates an expression; a plan must have the same result as cel-go.
 func (a *asker) ask(t *testing.T, src string, want olderAnswer, variables object) (got olderAnswer) {
 	t.Helper()
 	checked, issues := celenv.Compile(a.run, src)
@@ -172,7 +172,7 @@ func (a *asker) ask(t *testing.T, src string, want olderAnswer, variables object
 	} else {
 		got.Value = fmt.Sprint(v.Value())
 	}
-	for range 2 { // a quantity that a plan keeps would be another one the second time
+	for range 2 { // a plan would return a kept quantity changed the second time
 		if p == nil {
 			break
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/celgate/celgate/internal/quirks"
 )
 
-// Patterns that would take half a gigabyte are judged as short ones are, and stay what they are.
+// Patterns that would need half a gigabyte are checked like short ones, and do not change.
 func TestLargePatterns(t *testing.T) {
 	set, err := celenv.New("1.37", quirks.SetOf("1.37"))
 	if err != nil {

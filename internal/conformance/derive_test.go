@@ -16,7 +16,7 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// undone holds the cases whose derived policy denies what the server made of the object, and why.
+// undone lists the cases whose derived policy denies the server's result, with the reason.
 var undone = map[string]string{
 	"apply/int32-wraps":                            "the server stores another number",
 	"budget/mutation-own":                          "each mutation has a budget, all validations have one",
@@ -32,7 +32,7 @@ var undone = map[string]string{
 	"prepare/job-labels-removed-and-mutated":       "the server writes labels of its own",
 }
 
-// before holds the cases whose object has all that the mutation sets, when it comes.
+// before lists the cases whose original object already has all values that the mutation sets.
 var before = map[string]string{
 	"custom/apply-set-order": "another order",
 }

@@ -18,9 +18,9 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// TestReplayAsDialect answers every case once more, with each policy and binding turned into one of the dialect by its
-// kind alone: what the server recorded holds for them, too. Cases in testdata/dialect.txt differ for the reason that is
-// given there, and must.
+// TestReplayAsDialect replays every case with each policy and binding converted to one of the dialect by its kind
+// alone: the answers of the server apply to them, too. Cases in testdata/dialect.txt must differ, for the reason in
+// that file.
 func TestReplayAsDialect(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the corpus once more")
@@ -61,7 +61,7 @@ func TestReplayAsDialect(t *testing.T) {
 	}
 }
 
-// untyped lets policies with mutations be stored whatever their types are, as the server does.
+// untyped turns off type checking for policies with mutations, as on the server.
 func untyped(objects []map[string]any) []map[string]any {
 	for i, object := range objects {
 		spec, _ := object["spec"].(map[string]any)
@@ -131,8 +131,8 @@ func inDialect(objects []map[string]any) []map[string]any {
 	return all
 }
 
-// wantedOfDialect is what was recorded with the names of the dialect in its texts: the kind, the group and the version
-// of what was refused.
+// wantedOfDialect returns the recorded answer with the names of the dialect in its texts: the kind, the group and the
+// version of refused objects.
 func wantedOfDialect(recorded *Want) (*Want, error) {
 	w := *recorded
 	var err error

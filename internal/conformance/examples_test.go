@@ -13,7 +13,7 @@ import (
 	"github.com/celgate/celgate/manifest"
 )
 
-// TestExamples holds the examples with mutations to their cases: what they show is what a real server did.
+// TestExamples compares the examples with mutations with their cases: they show the answers of a real server.
 func TestExamples(t *testing.T) {
 	cases := corpus(t)
 	recorded := map[string]*Case{}

@@ -267,10 +267,10 @@ func (a author) ofConfigMap() *celgate.Request {
 	return r
 }
 
-// A told is what an answer tells, with the names of the dialect.
+// A told is the content of an answer, with the names of the dialect.
 type told struct {
 	Allowed     bool
-	Denials     []string // of which the server tells one
+	Denials     []string // of which the server reports one
 	Status      string
 	Warnings    []string
 	Audited     []string
@@ -281,7 +281,7 @@ var (
 	nativePolicy  = regexp.MustCompile(`(Validating)?AdmissionPolicy '(\w+)(-[a-z]+)?(-\d+)?'`)
 	nativeBinding = regexp.MustCompile(`with binding '(\w+)(-[a-z]+)?(-\d+)?'`)
 
-	// What a rule is behind, and what makes one that only fails.
+	// The guards before a rule, and a guard that can only fail.
 	folded   = regexp.MustCompile(`(?s)^variables\.guard\d+( && variables\.guard\d+)* \? \((.*?)\n?\) : (true|"")$`)
 	onlyErrs = regexp.MustCompile(`(?s)^\((.*?)\n?\) \? true : true$`)
 	failed   = regexp.MustCompile(`(?s)expression '(.*)' resulted in error: `)
@@ -311,7 +311,7 @@ func unfold(text string) string {
 	})
 }
 
-// tell reads a decision.
+// tell extracts the content of a decision.
 func tell(t *testing.T, d *celgate.Decision) told {
 	t.Helper()
 	out := told{Allowed: d.Allowed, Annotations: map[string]string{}}
@@ -356,7 +356,7 @@ func tell(t *testing.T, d *celgate.Decision) told {
 	return out
 }
 
-// differ says in what two answers differ. Of several parts that deny the server tells one.
+// differ describes the differences between two answers. If several parts deny, the server reports one of them.
 func differ(dialect, native told, parts int) string {
 	if parts > 1 && !dialect.Allowed && !native.Allowed && slices.ContainsFunc(dialect.Denials, func(text string) bool {
 		return strings.Contains(native.Status, text)
@@ -448,8 +448,8 @@ func generatedWorld(t *testing.T) (*World, *celenv.Set) {
 	return w, own
 }
 
-// TestGeneratedLowered writes policies of the dialect at random and compares what they answer with what their native
-// forms answer. Those that are refused are counted: a refusal is right only where there is no native form.
+// TestGeneratedLowered generates random policies of the dialect and compares their answers with those of their native
+// forms. Refused policies are counted: a refusal is correct only if a native form does not exist.
 func TestGeneratedLowered(t *testing.T) {
 	w, own := generatedWorld(t)
 	a := author{rand.New(rand.NewPCG(*seed, 0)), false}

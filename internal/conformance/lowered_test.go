@@ -19,8 +19,8 @@ import (
 	"github.com/celgate/celgate/schema/builtin"
 )
 
-// restate is what was recorded of native policies with the names that the policies and bindings have in the dialect, by
-// native name, and with the expressions that the author wrote.
+// restate returns the recorded answer of native policies with the names of the policies and bindings in the dialect, by
+// native name, and with the author's expressions.
 func restate(t *testing.T, recorded *Want, names map[string]string) *Want {
 	t.Helper()
 	w := *recorded
@@ -55,8 +55,7 @@ func restate(t *testing.T, recorded *Want, names map[string]string) *Want {
 	return &w
 }
 
-// dropIndexes is the value of an audit annotation; if it is about failures, without what a rule is called in its
-// policy.
+// dropIndexes returns the value of an audit annotation; for failures, without the name of the rule in its policy.
 func dropIndexes(t *testing.T, value string, names map[string]string) string {
 	t.Helper()
 	var failures []map[string]any

@@ -12,7 +12,8 @@ import (
 	"github.com/celgate/celgate/internal/plan"
 )
 
-// TestMain makes a plan that panics fail the tests: cel-go would answer in its place, and nobody would see it.
+// TestMain makes a panic in a plan fail the tests: otherwise cel-go would answer in its place, and the panic would go
+// unnoticed.
 func TestMain(m *testing.M) {
 	plan.Panicked = func(reason any) {
 		if err, ok := reason.(runtime.Error); ok && strings.Contains(err.Error(), "hash of unhashable type") {

@@ -9,7 +9,7 @@ import (
 	"github.com/celgate/celgate"
 )
 
-// TestReplayMinors answers every case as each older minor that was asked about it, and compares with what that said.
+// TestReplayMinors replays every case with each older minor for which it is recorded, and compares the answers.
 func TestReplayMinors(t *testing.T) {
 	known, err := KnownDifferences(os.DirFS("testdata"))
 	if err != nil {
@@ -41,7 +41,7 @@ func TestReplayMinors(t *testing.T) {
 	}
 }
 
-// unexpectedOn returns what a test is to say of how an answer differs from that of a minor.
+// unexpectedOn returns the test message for a difference between an answer and that of a minor.
 func unexpectedOn(recorded, got *Want, what string) string {
 	switch diff := Compare(recorded, got); {
 	case what == "":

@@ -15,8 +15,8 @@ import (
 	"github.com/celgate/celgate"
 )
 
-// TestProposalsInDialect answers what the proposals write, as policies of the dialect: testdata/proposals.yaml holds
-// the answers, beside those that a server of the release has recorded in the cases.
+// TestProposalsInDialect evaluates the examples of the proposals as policies of the dialect: testdata/proposals.yaml
+// holds the answers, beside those that a released server recorded in the cases.
 func TestProposalsInDialect(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the corpus once more")
@@ -85,7 +85,7 @@ func TestProposalsInDialect(t *testing.T) {
 	}
 }
 
-// changes lists what differs between two trees.
+// changes lists the differences between two trees.
 func changes(list *[]string, at string, before, after any) {
 	b, wasMap := before.(map[string]any)
 	a, isMap := after.(map[string]any)

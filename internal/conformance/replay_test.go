@@ -12,14 +12,14 @@ import (
 	"github.com/celgate/celgate"
 )
 
-// unvalidated holds the cases in which the registry of the server refuses an object that the engine allows, or refuses
-// in fewer words, and for what. A case that agrees must leave.
+// unvalidated lists the cases in which the registry of the server refuses an object that the engine admits, or refuses
+// it with fewer words, and the reason. A case that agrees must be removed.
 var unvalidated = map[string]string{
 	"reports/csr-username":           "the PEM block of a certificate request",
 	"reports/map-pod-spec-on-update": "a field of a Pod that may not change, after a mutation",
 }
 
-// registered holds the cases in which the registry refuses an object as the engine does. A webhook leaves that to its
+// registered lists the cases in which the registry refuses an object as the engine does. A webhook leaves that to its
 // server.
 var registered = map[string]string{
 	"reports/crd-map-breaks-enum":                    "an enum of a custom schema, after a mutation",
@@ -31,7 +31,7 @@ var registered = map[string]string{
 	"proposals/mutating-storage-class-verbatim-name": "the name of a storage class, after a mutation",
 }
 
-// unexpected returns what a test is to say of how an answer differs from the recorded one, "" for nothing.
+// unexpected returns the test message for a difference between an answer and the recorded one, "" for none.
 func unexpected(c *Case, got *Want, diff, what string) string {
 	switch {
 	case what == "":
@@ -47,8 +47,8 @@ func unexpected(c *Case, got *Want, diff, what string) string {
 
 var short = flag.Bool("names", false, "print only the names of the cases that differ")
 
-// TestReplay answers every case with one engine in three ways, and compares with what the server said: as it is, as one
-// that tells what it does, and over HTTP.
+// TestReplay replays every case with one engine in three ways, and compares the answers with the server's: directly,
+// with events, and over HTTP.
 func TestReplay(t *testing.T) {
 	cases := corpus(t)
 	if len(cases) == 0 {
@@ -87,14 +87,14 @@ func TestReplay(t *testing.T) {
 				return
 			}
 			told.Add(compareTraced(t, c, w, engine))
-			if c.Area() != "writes" && !c.HasPlugins() { // the server asks no webhook about policies, and does the rest itself
+			if c.Area() != "writes" && !c.HasPlugins() { // webhooks are not called for policies
 				compareWebhook(t, c, w, engine, rejected)
 			}
 		})
 	}
 }
 
-// report fails for what differs between the recorded answer and another one.
+// report fails for a difference between the recorded answer and another one.
 func report(t *testing.T, c *Case, of, diff string) {
 	t.Helper()
 	switch {

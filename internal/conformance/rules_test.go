@@ -10,7 +10,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the table in docs/semantics.md")
 
-// TestRules holds the rules to the corpus, and the table in the documentation to the rules.
+// TestRules compares the rules with the corpus, and the table in the documentation with the rules.
 func TestRules(t *testing.T) {
 	cases := corpus(t)
 	text, err := os.ReadFile("testdata/rules.txt")

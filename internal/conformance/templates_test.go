@@ -89,8 +89,9 @@ func workloadOf(t scope.Template, template map[string]any) map[string]any {
 	return object
 }
 
-// TestTemplates asks about the templates of all kinds of workloads: what a policy says of a template is what it says of
-// the Pod, weakened by templateEnforcement and with the place in it, and its native form says the same.
+// TestTemplates evaluates the templates of all kinds of workloads: the answer of a policy for a template is its answer
+// for the Pod, weakened by templateEnforcement and with the path of the template, and its native form gives the same
+// answer.
 func TestTemplates(t *testing.T) {
 	w, own := generatedWorld(t)
 	for name, spec := range templatePolicies {
@@ -125,7 +126,7 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
-// compareTemplate compares what is answered about a workload with the native form, and with the Pod.
+// compareTemplate compares the answer for a workload with that of the native form, and with that for the Pod.
 func (p *pair) compareTemplate(t *testing.T, kind scope.Template, template map[string]any, denies bool) {
 	t.Helper()
 	object := workloadOf(kind, template)

@@ -12,9 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// compareTraced holds that an engine that tells what it does decides as one that does not, costs included, and that
-// what it tells is the decision: each outcome once, in order, and mutations that begin where the one before ended. It
-// returns how many mutations were told.
+// compareTraced tests that an engine with events decides like one without, including costs, and that the events match
+// the decision: each outcome once, in order, and each mutation begins with the result of the one before. It returns the
+// number of mutations in the events.
 func compareTraced(t *testing.T, c *Case, w *World, engine *celgate.Engine) (told int64) {
 	t.Helper()
 	request, err := w.request(t.Context(), c)

@@ -15,8 +15,8 @@ import (
 	"github.com/celgate/celgate/manifest"
 )
 
-// strict holds the mutations that the server applied and typed construction refuses, and why. A case that agrees must
-// leave.
+// strict lists the mutations that the server applied and that type checking refuses, with the reason. A case that
+// agrees must be removed.
 var strict = map[string]string{
 	"apply/double":                                      number,
 	"apply/map-literal":                                 literal,
@@ -53,14 +53,14 @@ const (
 	plain   = "an optional value that is not given as ?field"
 )
 
-// unseen holds the mutations that the server refused for a type, and that types do not tell.
+// unseen lists the mutations that the server refused because of a type and that type checking accepts.
 var unseen = map[string]string{
 	"apply/type-name-concatenated":                 "part of a sum, where the server looks at names only if the rest is empty",
 	"proposals/mutating-composition-notacontainer": "the variable is dyn",
 }
 
-// TestTyped holds typed construction to what the server did with the mutations of the corpus: what it applied is
-// accepted, what it refused for its type is found.
+// TestTyped compares type checking with the server's answers to the mutations of the corpus: applied mutations are
+// accepted, and mutations that were refused because of their type are found.
 func TestTyped(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the corpus once more")
@@ -127,7 +127,7 @@ func forType(message string) bool {
 		strings.Contains(message, "type mismatch: unexpected")
 }
 
-// typings returns what the engine decides about a case, and what is found in its mutations by policy and field.
+// typings returns the decision of the engine about a case, and the type errors in its mutations by policy and field.
 func typings(t *testing.T, c *Case, checker *typed.Checker) (*celgate.Decision, map[string]typed.Finding) {
 	w, err := worldOf(c, celgate.Newest)
 	if err != nil {

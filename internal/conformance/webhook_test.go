@@ -26,8 +26,8 @@ import (
 	"github.com/celgate/celgate/internal/webhook"
 )
 
-// asJSON holds the cases in which it matters that an object is JSON between two webhooks, and why. A case that agrees
-// again must leave.
+// asJSON lists the cases in which the JSON form of an object between two webhooks matters, with the reason. A case that
+// agrees again must be removed.
 var asJSON = map[string]string{
 	"prepare/job-labels-mutated-nothing": "a patch that changes nothing is not sent, so that the server goes on with its own object",
 	"prepare/job-labels-removed":         "the labels that the mutation removes are back in the object that is sent, so that the server does not share them",
@@ -68,7 +68,7 @@ func sentAnnotations(recorded map[string]string) map[string]string {
 	return sent
 }
 
-// replayOverHTTP does what the server does around its two calls of a webhook.
+// replayOverHTTP does the work of the server around its two calls of a webhook.
 func (w *World) replayOverHTTP(ctx context.Context, c *Case, e *celgate.Engine, url string, got *Want) error {
 	prepared, err := w.prepare(ctx, e, c, got)
 	if prepared == nil || err != nil {
@@ -134,8 +134,8 @@ func (w *World) replayOverHTTP(ctx context.Context, c *Case, e *celgate.Engine, 
 	return nil
 }
 
-// sharesLabels reports that the server's decoding of an object leaves labels in one map. What it cannot decode shares
-// none.
+// sharesLabels reports that the server's decoding of an object leaves labels in one map. An object that cannot be
+// decoded does not share labels.
 func (w *World) sharesLabels(r *celgate.Request, object map[string]any) bool {
 	if r.Operation == celgate.Delete {
 		return false

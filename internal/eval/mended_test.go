@@ -24,7 +24,7 @@ func (m *met) NoteQuirk(id quirks.ID)    { *m = append(*m, id) }
 
 var minors = map[string]*celenv.Set{} // by minor; the tests take turns
 
-// evaluated is what the validations of a policy come to in a minor, and the quirks that they meet.
+// evaluated returns the results of the validations of a policy in a minor, and the quirks that they trigger.
 func evaluated(t *testing.T, minor string, p policy.Policy, object map[string]any) (string, []quirks.ID) {
 	t.Helper()
 	set := minors[minor]
@@ -49,8 +49,8 @@ func evaluated(t *testing.T, minor string, p policy.Policy, object map[string]an
 	return strings.Join(all, "\n"), slices.Compact(seen)
 }
 
-// TestOlderTold evaluates what was recorded of a server 1.36: where 1.37 answers otherwise a quirk is told, and where
-// it does not none is.
+// TestOlderTold evaluates the recorded expressions of a 1.36 server: a quirk is reported exactly if 1.37 answers
+// differently.
 func TestOlderTold(t *testing.T) {
 	text, err := os.ReadFile("../celenv/testdata/older.json")
 	if err != nil {

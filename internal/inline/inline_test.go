@@ -128,7 +128,7 @@ func TestNamedAndBody(t *testing.T) {
 	}
 }
 
-// FuzzExpand: whatever is written, places stay in the text and nothing panics.
+// FuzzExpand tests that offsets stay within the text for any input, without panics.
 func FuzzExpand(f *testing.F) {
 	f.Add("lib.twice(lib.any([1], 'x')) + lib.images")
 	f.Add("lib.deep('''a''') // \n é lib.made(b'\\'')")

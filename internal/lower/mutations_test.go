@@ -92,7 +92,7 @@ func TestMutations(t *testing.T) {
 	}
 }
 
-// TestMutationsRefused has mutations that native policies cannot say, or only nearly.
+// TestMutationsRefused has mutations without an exact native equivalent.
 func TestMutationsRefused(t *testing.T) {
 	const expression = ".applyConfiguration.expression"
 	for name, c := range map[string]struct{ mutation, field, reason string }{

@@ -12,8 +12,8 @@ import (
 	"github.com/celgate/celgate/schema/builtin"
 )
 
-// FuzzMatch matches requests made of words with rules made of words: it never panics, an error or a match comes
-// without the other, a request that a rule includes and excludes does not match, and what did not match says why.
+// FuzzMatch matches random requests with random rules: it never panics, returns either an error or a match, a request
+// that a rule both includes and excludes does not match, and a request that does not match has a reason.
 func FuzzMatch(f *testing.F) {
 	f.Add("CREATE apps v1 deployments", "CREATE apps v1 deployments", "web shop", "a=b", true)
 	f.Add("* * * */*", "UPDATE autoscaling v1 horizontalpodautoscalers/status", "web ", "!a", false)

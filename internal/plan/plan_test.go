@@ -97,7 +97,7 @@ func inputs(form eval.Form) variables {
 	}
 }
 
-// compare evaluates an expression with a plan and with cel-go's tracker; covered says that the plan answered. An
+// compare evaluates an expression with a plan and with cel-go's tracker; covered means that the plan answered. An
 // expression that does not compile is not a difference.
 func (e *environment) compare(src string, limit uint64) (covered bool, err error) {
 	checked, err := e.compile(src)
@@ -233,7 +233,7 @@ func TestAsTheTracker(t *testing.T) {
 	}
 }
 
-// The limit refuses what the tracker refuses, to the unit.
+// The limit refuses exactly the evaluations that the tracker refuses.
 func TestLimit(t *testing.T) {
 	e := newEnvironment(t)
 	covered, _ := expressions(t)

@@ -44,7 +44,8 @@ func everything(t *testing.T, in prepare.Input) {
 	}
 }
 
-// byDifference mutates an object three times. What is made of what differs must be what is made of the whole.
+// byDifference mutates an object three times. Normalising only the changed parts must have the same result as
+// normalising the whole.
 func byDifference(t *testing.T, in prepare.Input, n prepare.Normal, kind schema.GroupVersionKind) {
 	for depth := range 3 {
 		mutated, _ := graft(n.Object, in.Old, depth).(map[string]any)

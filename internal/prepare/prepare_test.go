@@ -21,8 +21,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A testCase is one entry of a file in testdata. Want is what the result must contain, with all items of a list;
-// members that it names with the value ABSENT must not be there.
+// A testCase is one entry of a file in testdata. Want is a part that the result must contain, with all items of a list;
+// members with the value ABSENT must not exist.
 type testCase struct {
 	Name       string
 	Minor      string // the newest if it is empty
@@ -140,7 +140,7 @@ func (c testCase) input(t *testing.T) prepare.Input {
 	return in
 }
 
-// missing lists what got lacks of want.
+// missing lists the parts of want that got lacks.
 func missing(path string, got, want any) []string {
 	switch want := want.(type) {
 	case map[string]any:

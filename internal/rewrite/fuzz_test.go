@@ -110,7 +110,7 @@ func sortedKeys(m map[string]any) []string {
 	return keys
 }
 
-// FuzzText changes the objects of any text at random: the text always comes to mean what was asked for, and unchanged
+// FuzzText changes the objects of any text at random: the new text always has the requested meaning, and unchanged
 // objects keep their bytes.
 func FuzzText(f *testing.F) {
 	files, _ := filepath.Glob("testdata/text/*.txtar")
@@ -176,8 +176,8 @@ func plainJSON(t *testing.T, v any) (out any) {
 	return out
 }
 
-// FuzzObject mutates prepared objects at random, as policies do: preparing what their author would have written gives
-// the mutated object again, and nothing that was given is changed.
+// FuzzObject mutates prepared objects at random, as policies do: preparing the rewritten manifest gives the mutated
+// object again, and the input does not change.
 func FuzzObject(f *testing.F) {
 	for seed := range uint64(300) {
 		f.Add(seed)

@@ -19,8 +19,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the results in testdata")
 
-// TestText holds each file of testdata/text: "from" is edited to mean "to", which gives "want". Line breaks of "from"
-// are CR LF if the comment says crlf, and the last one is missing if it says unterminated.
+// TestText tests each file of testdata/text: "from" is edited to mean "to", and the result is "want". Line breaks of
+// "from" are CR LF if the comment says crlf, and the last one is missing if it says unterminated.
 func TestText(t *testing.T) {
 	files, err := filepath.Glob("testdata/text/*.txtar")
 	if err != nil || len(files) == 0 {

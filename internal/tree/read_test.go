@@ -47,7 +47,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// FuzzReader holds what a Reader reads to the decoder of the API server.
+// FuzzReader compares the result of a Reader with the decoder of the API server.
 func FuzzReader(f *testing.F) {
 	for _, text := range texts {
 		f.Add(text)

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestAdmitDialect writes policies and bindings of the dialect: what the commands refuse is refused, with its place.
+// TestAdmitDialect writes policies and bindings of the dialect: objects that the commands refuse are refused, with the
+// field.
 func TestAdmitDialect(t *testing.T) {
 	own := func(spec string) string {
 		return `{"apiVersion":"policy.celgate.dev/v1alpha1","kind":"AdmissionPolicy","metadata":{"name":"p"},"spec":{` + spec +

@@ -14,8 +14,8 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// An update of celgate's own kinds keeps what it had, as one of the server's kinds does (rule W-1.4.41), and the minor
-// of the engine says what may be written.
+// An update of celgate's own kinds keeps existing expressions, as for the server's kinds (rule W-1.4.41), and the minor
+// of the engine determines which new ones are valid.
 func TestPolicyUpdateKeepsExpressions(t *testing.T) {
 	admissionPolicy := func(label, expression, condition string) string {
 		return `{"apiVersion":"policy.celgate.dev/v1","kind":"ValidatingAdmissionPolicy","metadata":{"name":"p","labels":{"l":"` + label + `"}},` +
@@ -53,8 +53,8 @@ func TestPolicyUpdateKeepsExpressions(t *testing.T) {
 	}
 }
 
-// writeOwn asks the webhook of a server of a minor about an object of celgate's own kinds that is created, or that
-// takes the place of old.
+// writeOwn calls the webhook of a server of a minor for an object of celgate's own kinds that is created, or that
+// replaces old.
 func writeOwn(t *testing.T, minor, old, object string) *admissionv1.AdmissionResponse {
 	t.Helper()
 	e, err := celgate.New(&policy.Set{}, celgate.Options{KubeVersion: minor, WithoutQuirks: true})

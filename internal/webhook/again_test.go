@@ -33,8 +33,8 @@ metadata: {name: c}
 spec: {policyName: c}
 `
 
-// TestAgain calls a handler as the API server does: again with what others have made of an object, and with requests
-// that only look so.
+// TestAgain calls a handler as the API server does: again after others have changed an object, and with requests that
+// only look like a second call.
 func TestAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.yaml")
 	if err := os.WriteFile(path, []byte(counter), 0o600); err != nil {
@@ -43,7 +43,7 @@ func TestAgain(t *testing.T) {
 	e := engine(t, path)
 	server := httptest.NewServer(&webhook.Handler{Engine: func() *celgate.Engine { return e }, Again: &webhook.Again{}})
 	defer server.Close()
-	// count returns what n becomes, "" if it stays.
+	// count returns the new value of n, "" if it does not change.
 	count := func(name, data string) string {
 		t.Helper()
 		_, text := post(t, server.URL+"/mutate", "application/json", strings.NewReader(fmt.Sprintf(

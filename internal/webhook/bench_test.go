@@ -43,15 +43,15 @@ func benchSet(b *testing.B, path string) *policy.Set {
 	return &bundle.Set
 }
 
-// A connected recorder has a connection, as responses over HTTP/1.1 have, which nobody takes in time.
+// A connected recorder has a connection, as HTTP/1.1 responses do, which is never taken over in time.
 type connected struct{ *httptest.ResponseRecorder }
 
 func (connected) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return nil, nil, errors.ErrUnsupported
 }
 
-// BenchmarkMutate has a Deployment changed by four mutating policies, without a network. What celgate serve takes
-// beside handlers that do nothing is measured by bench/serve.
+// BenchmarkMutate has a Deployment changed by four mutating policies, without a network. bench/serve compares celgate
+// serve with handlers that do not evaluate policies.
 func BenchmarkMutate(b *testing.B) {
 	review, err := os.ReadFile("testdata/deployment.json")
 	if err != nil {
@@ -71,7 +71,7 @@ func BenchmarkMutate(b *testing.B) {
 	}
 }
 
-// BenchmarkLoad compiles 1,000 policies, as after each change of one, and reports what they hold.
+// BenchmarkLoad compiles 1,000 policies, as after each change of one, and reports their memory.
 func BenchmarkLoad(b *testing.B) {
 	four := benchSet(b, "testdata/four.yaml")
 	set := &policy.Set{}

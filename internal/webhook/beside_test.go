@@ -14,7 +14,7 @@ import (
 	"github.com/celgate/celgate/internal/webhook"
 )
 
-// TestBeside asks another webhook that says one thing after the other, and has no part in the answers.
+// TestBeside calls another webhook with changing answers, which do not affect the answers of celgate.
 func TestBeside(t *testing.T) {
 	e := engine(t, "testdata/policies.yaml")
 	var theirs string
@@ -46,7 +46,7 @@ func TestBeside(t *testing.T) {
 	defer shadow.Close()
 
 	const password, fine = `"data":{"password":"x"}`, `"data":{"a":"1"}`
-	// what the policies do
+	// the effects of the policies
 	labelled := "W3sib3AiOiJhZGQiLCJwYXRoIjoiL21ldGFkYXRhL2xhYmVscyIsInZhbHVlIjp7Im93bmVyIjoiZGV2In19XQ=="
 	other2 := "W3sib3AiOiJhZGQiLCJwYXRoIjoiL21ldGFkYXRhL2xhYmVscyIsInZhbHVlIjp7Im93bmVyIjoib3BzIn19XQ=="
 	for _, test := range []struct {

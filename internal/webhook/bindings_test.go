@@ -16,7 +16,7 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// TestBindingsAndPolicies refuses a binding that does not go with its policies, as far as these are there.
+// TestBindingsAndPolicies refuses a binding that does not fit its policies, as far as these exist.
 func TestBindingsAndPolicies(t *testing.T) {
 	e, err := celgate.New(&policy.Set{}, celgate.Options{WithoutQuirks: true})
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expectations in testdata")
 
-// TestConfigurations computes the configurations of each testdata/configurations/*.yaml; what they are to be lies
-// beside it in *.want.
+// TestConfigurations computes the configurations of each testdata/configurations/*.yaml; the expected ones are in
+// *.want.
 func TestConfigurations(t *testing.T) {
 	files, err := filepath.Glob("testdata/configurations/*.yaml")
 	if err != nil || len(files) == 0 {

@@ -23,7 +23,7 @@ import (
 	"github.com/celgate/celgate/state"
 )
 
-// A stuck cluster answers nobody until it is freed, whatever contexts say.
+// A stuck cluster does not answer until it is released, even if contexts end.
 type stuck struct {
 	*state.Cluster
 	freed chan struct{}
@@ -148,8 +148,8 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// TestPolicyInTime is a review of celgate's own kinds that does not come to an end: it is denied at its deadline, and
-// so are others while too many go on; ordinary requests are answered, and what is to blame can be deleted.
+// TestPolicyInTime has a review of celgate's own kinds whose check does not end: it is denied at its deadline, and so
+// are others while too many such checks run; ordinary requests are answered, and the responsible policy can be deleted.
 func TestPolicyInTime(t *testing.T) {
 	e := engine(t, "testdata/policies.yaml")
 	freed := make(chan struct{})
@@ -219,7 +219,7 @@ func (h hurried) Get(ctx context.Context, k schema.GroupVersionKind, namespace, 
 	return h.Cluster.Get(ctx, k, namespace, name)
 }
 
-// Nobody gets more time than an API server asks for.
+// A request gets at most the time that an API server waits.
 func TestLongestTimeout(t *testing.T) {
 	types, err := builtin.Registry(celgate.Newest)
 	if err != nil {
@@ -243,8 +243,8 @@ func TestLongestTimeout(t *testing.T) {
 	}
 }
 
-// TestTwoResources is a review that says first that it is about celgate's own kinds, which have places of their own,
-// and then something else.
+// TestTwoResources has a review that first names celgate's own kinds, which have separate places, and then another
+// resource.
 func TestTwoResources(t *testing.T) {
 	e := engine(t, "testdata/policies.yaml")
 	evaluations := webhook.NewEvaluations()
@@ -274,7 +274,7 @@ func TestTwoResources(t *testing.T) {
 	}
 }
 
-// A waiting cluster has an authorizer that does not answer before it is let go, and counts what it is asked.
+// A waiting cluster has an authorizer that does not answer until it is released, and counts its calls.
 type waiting struct {
 	stuck
 	authorized chan struct{}
@@ -289,7 +289,7 @@ func (w waiting) Authorizer() authorizer.Authorizer {
 	})
 }
 
-// checks is a policy that asks for rights, one after the other, and another one that does not.
+// checks returns a policy with several permission checks, one after the other, and another one without any.
 const checks = `
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
@@ -384,8 +384,8 @@ func (s *aside) until(t *testing.T, what string, is func(webhook.Counts) bool) {
 	}
 }
 
-// TestWaitsAside is policies that wait for an API server: they hold no place meanwhile, are answered at their deadline
-// and counted, ask no more after it, and take a place again before they go on.
+// TestWaitsAside has policies that wait for an API server: they do not occupy a place meanwhile, are answered at their
+// deadline and counted, do not send checks after it, and take a place again before they continue.
 func TestWaitsAside(t *testing.T) {
 	s := newAside(t)
 	slots := int64(min(max(4, 2*runtime.GOMAXPROCS(0)), 32))
@@ -410,7 +410,7 @@ func TestWaitsAside(t *testing.T) {
 		t.Errorf("abandoned ones wait for an authorizer, and this one gets %d", code)
 	}
 
-	// All places are taken: what comes back waits for one.
+	// All places are taken: a returning evaluation waits for one.
 	for range slots {
 		all.Go(func() {
 			if code := s.post(t, s.blocks, "Secret", "20s", ""); code != http.StatusOK {
@@ -435,8 +435,8 @@ func TestWaitsAside(t *testing.T) {
 	}
 }
 
-// TestWaitsInPlace is so many that wait for an API server, or such large ones, that further ones keep their places:
-// what they hold in memory is bounded.
+// TestWaitsInPlace has so many evaluations that wait for an API server, or such large ones, that further ones keep
+// their places: their memory is bounded.
 func TestWaitsInPlace(t *testing.T) {
 	slots := int64(min(max(4, 2*runtime.GOMAXPROCS(0)), 32))
 	for name, test := range map[string]struct {

@@ -137,7 +137,7 @@ func TestReviews(t *testing.T) {
 	}
 }
 
-// TestNoAnswer asks what gets no review back.
+// TestNoAnswer sends requests that do not get a review back.
 func TestNoAnswer(t *testing.T) {
 	e := engine(t, "testdata/policies.yaml")
 	const review = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE"}}`
@@ -193,7 +193,7 @@ func TestNoAnswer(t *testing.T) {
 	}
 }
 
-// TestOwnKinds holds policies of celgate's own group to the server's write-time rules.
+// TestOwnKinds tests policies of celgate's own group with the server's write-time rules.
 func TestOwnKinds(t *testing.T) {
 	e := engine(t, "testdata/policies.yaml")
 	server := httptest.NewServer(&webhook.Handler{Engine: func() *celgate.Engine { return e }})

@@ -16,8 +16,8 @@ import (
 	"github.com/celgate/celgate/internal/webhook"
 )
 
-// TestSlowShortBodies is many senders of short bodies that leave out the end. What they announce counts before it is
-// read, none has long for it, and others are answered meanwhile.
+// TestSlowShortBodies has many senders of short bodies that never send the end. The announced length counts before the
+// body is read, each sender has a short time limit, and other requests are answered meanwhile.
 func TestSlowShortBodies(t *testing.T) {
 	e := engine(t, "testdata/policies.yaml")
 	const bound = 8 << 20
@@ -94,8 +94,8 @@ func TestUnknownLength(t *testing.T) {
 	}
 }
 
-// TestWaitingBodies is bodies whose trees take much more memory than they have bytes, while others hold what there is
-// of that: they wait with their bytes counted, so that there are never more of them than the bound.
+// TestWaitingBodies has bodies whose trees need much more memory than their bytes, while others hold the available
+// memory: they wait with their bytes counted, so that the bound is never exceeded.
 func TestWaitingBodies(t *testing.T) {
 	e, world := stuckEngine(t)
 	const bound = 8 << 20

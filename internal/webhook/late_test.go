@@ -19,7 +19,7 @@ const configMapReview = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionRe
 	`"kind":{"version":"v1","kind":"ConfigMap"},"resource":{"version":"v1","resource":"configmaps"},"name":"c",` +
 	`"namespace":"default","operation":"CREATE","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"}}}}`
 
-// A lateServer has policies that wait until they are let go, and remembers what it was told of answers.
+// A lateServer has policies that wait until they are released, and records the observed answers.
 type lateServer struct {
 	*httptest.Server
 	evaluations *webhook.Evaluations
@@ -56,8 +56,8 @@ func (s *lateServer) await(t *testing.T, running int64) {
 	}
 }
 
-// TestLate is a request whose evaluation goes on after its deadline: it is answered and observed once, gives its bytes
-// back, and over HTTP/1.1 its connection, so that another request does not wait for what the first one left behind.
+// TestLate has a request whose evaluation continues after its deadline: it is answered and observed once, releases its
+// bytes and, over HTTP/1.1, its connection, so that another request does not wait for the remaining work.
 func TestLate(t *testing.T) {
 	for _, protocol := range []string{"HTTP/1.1", "HTTP/2.0"} {
 		t.Run(protocol, func(t *testing.T) {
@@ -120,7 +120,7 @@ func (s *lateServer) post(t *testing.T, timeout, body string) (int, string) {
 	return response.StatusCode, string(text)
 }
 
-// TestLeft is a client that goes before it is answered: what it has asked for is abandoned.
+// TestLeft has a client that disconnects before the answer: its evaluation is abandoned.
 func TestLeft(t *testing.T) {
 	e, world := stuckEngine(t)
 	s := newLateServer(t, e, false)

@@ -14,8 +14,8 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// TestLimits refuses what is written beyond limits: lists that are too long, unless they were as long before, and one
-// more binding of a policy than it may have.
+// TestLimits refuses writes beyond limits: lists that are too long, unless they were as long before, and one binding
+// more than a policy may have.
 func TestLimits(t *testing.T) {
 	e, err := celgate.New(&policy.Set{}, celgate.Options{WithoutQuirks: true,
 		Sizes: policy.Limits{Bindings: 2, Rules: 1, Validations: 1}})

@@ -10,8 +10,7 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// TestNoPoliciesNoWebhooks shows that requests do not pass through celgate where there are no policies, except for those
-// that write some.
+// TestNoPoliciesNoWebhooks tests that celgate is not called without policies, except for writes of policies.
 func TestNoPoliciesNoWebhooks(t *testing.T) {
 	mutating, validating := webhook.Configurations(&policy.Set{},
 		webhook.Target{Service: "celgate", Namespace: "celgate-system", CABundle: []byte("PEM")})

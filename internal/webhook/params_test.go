@@ -18,7 +18,7 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// A deciding cluster lets the user root read everything, and others ConfigMaps of their own namespace.
+// A deciding cluster permits the user root to read everything, and other users ConfigMaps of their own namespace.
 type deciding struct{ asked []string }
 
 func (c *deciding) Get(context.Context, schema.GroupVersionKind, string, string) (map[string]any, error) {
@@ -120,7 +120,7 @@ func TestParamsOfOthers(t *testing.T) {
 			t.Errorf("%s: asked %q", test.name, cluster.asked)
 		}
 	}
-	// An unsealed policy is asked about even if its paramKind stays.
+	// An unsealed policy is checked even if its paramKind does not change.
 	if got := ask("validate", "dev", authored("ConfigMap"), authored("ConfigMap")); got.Allowed {
 		t.Error("an update of what nobody was asked about is allowed")
 	}

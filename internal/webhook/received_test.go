@@ -11,7 +11,8 @@ import (
 	"github.com/celgate/celgate"
 )
 
-// TestDecodeAsLibrary holds what the handler reads of a body to what [celgate.FromReview] makes of the same review.
+// TestDecodeAsLibrary compares the request that the handler reads from a body with the result of [celgate.FromReview]
+// for the same review.
 func TestDecodeAsLibrary(t *testing.T) {
 	bodies := []string{
 		`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"DELETE","name":"n","namespace":"s",` +

@@ -29,7 +29,7 @@ func TestDecodeNoTime(t *testing.T) {
 	}
 }
 
-// TestRead reads in one pass what a server sends, and leaves the rest to unmarshal.
+// TestRead reads the bodies of servers in one pass, and leaves others to unmarshal.
 func TestRead(t *testing.T) {
 	for _, path := range []string{"testdata/review.json", "testdata/deployment.json"} {
 		body, err := os.ReadFile(path)
@@ -63,7 +63,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// FuzzRead holds what is read in one pass to what unmarshal makes of it.
+// FuzzRead compares the one-pass reader with unmarshal.
 func FuzzRead(f *testing.F) {
 	for _, path := range []string{"testdata/review.json", "testdata/deployment.json"} {
 		body, err := os.ReadFile(path)
@@ -96,7 +96,7 @@ func agree(t *testing.T, body string) bool {
 	return true
 }
 
-// TestReadDeep leaves what would need a deep stack to unmarshal, which has a bound of its own.
+// TestReadDeep leaves bodies that would need a deep stack to unmarshal, which has its own bound.
 func TestReadDeep(t *testing.T) {
 	body := `{"request":{"object":` + strings.Repeat(`{"a":`, 1<<20) + strings.Repeat(`}`, 1<<20) + `}}`
 	if agree(t, body) {

@@ -8,7 +8,7 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// TestSeal makes the seal that a handler would and finds that it holds for nothing else.
+// TestSeal makes the seal of a handler and tests that it is not valid for anything else.
 func TestSeal(t *testing.T) {
 	seal := webhook.NewSeal([]byte(strings.Repeat("k", 32)))
 	secret := &policy.ParamKind{APIVersion: "v1", Kind: "Secret"}

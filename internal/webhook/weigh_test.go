@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A body counts for what its tree takes, and one that takes far more than others of its length is refused.
+// The size of a body counts with its tree, and a body with a much larger tree than others of its length is refused.
 func TestWeigh(t *testing.T) {
 	nest := func(n int) string { return strings.Repeat(`{"":`, n) + "0" + strings.Repeat("}", n) }
 	row := func(n, depth int) string { return "[" + strings.Repeat(nest(depth)+",", n) + "0]" }

@@ -7,7 +7,7 @@ import (
 	"github.com/celgate/celgate/schema/builtin"
 )
 
-// BenchmarkStart is what a program pays before the first Deployment.
+// BenchmarkStart measures the startup of a program before its first Deployment.
 func BenchmarkStart(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {

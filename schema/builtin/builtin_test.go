@@ -124,7 +124,7 @@ func complete(t *testing.T, typ *shape.Type, path string, seen map[*shape.Type]b
 			t.Errorf("%s: merge %v by %v", path, typ.Merge, typ.Keys)
 		}
 		for _, key := range typ.Keys {
-			// Up to 1.33 the document of the server says so; nothing merges such a list.
+			// Up to 1.33 the document of the server has this; such a list is never merged.
 			if typ.Elem.Field(key) == nil && path != "StorageVersionMigrationList.items" {
 				t.Errorf("%s: items have no key %q", path, key)
 			}
@@ -383,7 +383,7 @@ func TestConcurrentUse(t *testing.T) {
 	group.Wait()
 }
 
-// TestVersions says in which versions minors serve policies, by default and if they are told to.
+// TestVersions tests in which versions minors serve policies, by default and with flags.
 func TestVersions(t *testing.T) {
 	for _, test := range []struct{ minor, group, kind, want string }{
 		{"1.30", "admissionregistration.k8s.io", "MutatingAdmissionPolicy", "[] []"},

@@ -30,7 +30,7 @@ var tenKinds = []podKind{
 	{"''", "services", "Service", "object.spec.selector"},
 }
 
-// manyKinds is a policy over kinds: for each of some members of securityContext one line that asks every kind for it.
+// manyKinds is a policy for many kinds: for some members of securityContext, one line selects the member of every kind.
 func manyKinds(name string, podOf []podKind, members ...string) string {
 	var b strings.Builder
 	b.WriteString("apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\nmetadata: {name: " + name + "}\n" +
@@ -123,7 +123,7 @@ func BenchmarkManyPolicies(b *testing.B) {
 
 var policyKind = regexp.MustCompile(`(?m)^kind: (Validating|Mutating)AdmissionPolicy$`)
 
-// TestManyKindsMemory bounds what one policy of 17 kB over ten kinds takes while it is checked.
+// TestManyKindsMemory limits the memory for checking one policy of 17 kB for ten kinds.
 func TestManyKindsMemory(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "policy.yaml")
 	if err := os.WriteFile(file, []byte(manyKinds("many-kinds", tenKinds, containerMembers...)), 0o666); err != nil {

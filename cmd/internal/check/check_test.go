@@ -60,7 +60,7 @@ var (
 	quoted = regexp.MustCompile(`"((?:[^"\\]|\\.)*)"`)
 )
 
-// TestAnalyzers holds diagnostics and the want comments of testdata one to one.
+// TestAnalyzers compares diagnostics and the want comments of testdata one to one.
 func TestAnalyzers(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.yaml")
 	if err != nil || len(files) == 0 {
@@ -113,7 +113,7 @@ func TestAnalyzers(t *testing.T) {
 	}
 }
 
-// TestTexts holds what the reference page is made of.
+// TestTexts tests the texts of the reference page.
 func TestTexts(t *testing.T) {
 	seen := map[string]bool{}
 	for _, a := range check.Analyzers() {
@@ -129,7 +129,7 @@ func TestTexts(t *testing.T) {
 
 var update = flag.Bool("update", false, "write docs/checks.md")
 
-// TestReference holds docs/checks.md to the analyzers.
+// TestReference compares docs/checks.md with the analyzers.
 func TestReference(t *testing.T) {
 	const file = "../../../docs/checks.md"
 	var b bytes.Buffer
@@ -146,7 +146,7 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// TestExamples holds what is reported about the examples of this repository: they are clean but for what is listed.
+// TestExamples tests the findings about the examples of this repository: they are clean except for the listed findings.
 func TestExamples(t *testing.T) {
 	expected := map[string][]string{
 		"warn-then-deny": {"CG502 pods/resize writes object.spec.containers[].resources, but the rules do not match it"},

@@ -10,8 +10,7 @@ import (
 	"github.com/celgate/celgate/manifest"
 )
 
-// TestDigest holds the hash of policies to be another one when a library that they import changes, and the same when
-// another one does.
+// TestDigest tests that the hash of policies changes with a library that they import, and not with another library.
 func TestDigest(t *testing.T) {
 	digest := func(change ...string) string {
 		t.Helper()
@@ -56,8 +55,8 @@ spec:
 	}
 }
 
-// TestQuestions holds the hash of flags to be the same for two runs that are asked alike, whatever they have seen, and
-// another one where a flag is.
+// TestQuestions tests that the hash of flags is the same for two equal calls, independent of their results, and changes
+// with a flag.
 func TestQuestions(t *testing.T) {
 	asked := func(change func(*audit)) string {
 		t.Helper()

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 		"celgate-webhook": func() {
 			os.Exit(
 				cli.Webhook(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, nil),
-			) // what these scripts start elects nobody
+			) // the programs of these scripts do not hold elections
 		},
 	})
 }
@@ -44,7 +44,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// status runs a command and holds its exit status to a number: status 2 celgate apply …
+// status runs a command and checks its exit status: status 2 celgate apply …
 func status(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: status NUMBER COMMAND [ARG...]")
@@ -61,7 +61,7 @@ func status(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// columns holds every line of a file to a number of characters: columns 100 stdout.
+// columns checks the maximum length of the lines of a file: columns 100 stdout.
 func columns(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: columns NUMBER FILE")

@@ -17,14 +17,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// fence finds the blocks of a document. A console block shows commands and what they print; a block that cannot run
-// here is another, such as ```sh. A block with a name behind its language is a file: ```yaml policy.yaml.
+// fence finds the blocks of a document. A console block shows commands and their output; a block that cannot run here
+// has another language, such as ```sh. A block with a name behind its language is a file: ```yaml policy.yaml.
 var fence = regexp.MustCompile("(?ms)^```([a-z]+)(?: (\\S+))?\n(.*?)^```$")
 
-// TestDocumentation runs every command of the console blocks in README.md, docs, examples and recipes and compares what it
-// prints on both outputs. The commands of one block run in one shell, so that echo $? works. They run in the root of
-// the repository; those of a document with files, in a folder that holds the files above the command, and nothing else.
-// What its files tell a CI system to run must pass.
+// TestDocumentation runs every command of the console blocks in README.md, docs, examples and recipes and compares the
+// output on both streams. The commands of one block run in one shell, so that echo $? works. They run in the root of
+// the repository; those of a document with files run in a folder with only the files above the command. The commands
+// for CI systems in these files must pass.
 func TestDocumentation(t *testing.T) {
 	if testing.Short() {
 		t.Skip("every command of the documentation")
@@ -148,7 +148,7 @@ func celgateCommands(v any) []string {
 	return all
 }
 
-// goRun makes "go run ./cmd/celgate" run the celgate of the test, with what go run adds to a failure.
+// goRun makes "go run ./cmd/celgate" run the celgate of the test, and adds the output of go run on failure.
 const goRun = `go() {
 	if [ "$1 $2" != "run ./cmd/celgate" ]; then command go "$@"; return; fi
 	shift 2
@@ -156,7 +156,7 @@ const goRun = `go() {
 }
 `
 
-// runBlock returns the block as it should be: every "$ command", with what it prints.
+// runBlock returns the expected block: every "$ command" with its output.
 func runBlock(dir, block string) (string, error) {
 	var script strings.Builder
 	var commands []string

@@ -11,8 +11,8 @@ import (
 	"github.com/celgate/celgate/cmd/internal/cli"
 )
 
-// FuzzApply holds the command to its contract on any policy and any manifest: it ends, with one of the three exit
-// statuses, says why on standard error when it could not decide, and what it prints as JSON is JSON.
+// FuzzApply runs the command with any policy and any manifest: it ends with one of the three exit statuses, explains on
+// standard error if it could not decide, and its JSON output is valid.
 func FuzzApply(f *testing.F) {
 	for _, pattern := range []string{"policies/*.yaml", "*/policy.yaml"} {
 		policies, err := filepath.Glob(filepath.Join("..", "..", "examples", pattern))

@@ -42,7 +42,7 @@ func TestOrderedStops(t *testing.T) {
 	}
 }
 
-// TestLogProgress estimates how many requests are in a log by what has been read of it.
+// TestLogProgress estimates the number of requests in a log from the part that was read.
 func TestLogProgress(t *testing.T) {
 	var r replaying
 	if n := r.total(); n != 0 {

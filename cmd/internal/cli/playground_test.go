@@ -14,8 +14,8 @@ import (
 	"github.com/celgate/celgate/cmd/internal/playground"
 )
 
-// TestPlaygroundAnswers asks the page's engine about every example, and wants what celgate apply says: the same
-// requests, verdicts, messages and objects.
+// TestPlaygroundAnswers compares the answers of the page's engine with those of celgate apply for every example: the
+// same requests, verdicts, messages and objects.
 func TestPlaygroundAnswers(t *testing.T) {
 	t.Parallel()
 	folders, err := filepath.Glob("../../../examples/*/policy.yaml")
@@ -70,7 +70,7 @@ func TestPlaygroundAnswers(t *testing.T) {
 	}
 }
 
-// applied is what celgate apply says of each object.
+// applied returns the answers of celgate apply for each object.
 func applied(t *testing.T, ask playground.Ask) (said []string) {
 	dir := t.TempDir()
 	args := []string{"apply", "-o", "json"}
@@ -107,7 +107,7 @@ func applied(t *testing.T, ask playground.Ask) (said []string) {
 	}
 	for _, item := range list.Items {
 		if item.CreatedBy != nil && item.Response.Allowed && len(item.Outcomes) == 0 {
-			continue // the page leaves out what no policy has looked at
+			continue // the page leaves out objects without a matching policy
 		}
 		said = append(said, told(t, item.Request, item.Response.Allowed, item.Response.Status.Message))
 	}
@@ -116,7 +116,7 @@ func applied(t *testing.T, ask playground.Ask) (said []string) {
 
 var reference = regexp.MustCompile(`reference [0-9a-f]+`)
 
-// told is an answer in one line.
+// told returns an answer in one line.
 func told(t *testing.T, request json.RawMessage, allowed bool, message string) string {
 	var r struct{ Operation, Namespace, Name, SubResource string }
 	var kind struct{ Kind struct{ Kind string } }
@@ -129,6 +129,6 @@ func told(t *testing.T, request json.RawMessage, allowed bool, message string) s
 	if allowed {
 		verdict = "allowed"
 	}
-	message = reference.ReplaceAllString(message, "reference") // it is made of the place of the file, too
+	message = reference.ReplaceAllString(message, "reference") // it also depends on the path of the file
 	return strings.Join([]string{r.Operation, kind.Kind.Kind, r.Namespace + "/" + r.Name, r.SubResource, verdict, message}, " ")
 }

@@ -34,7 +34,7 @@ type recipe struct {
 	Dialect string `json:"dialect"`
 }
 
-// folderLink is a link from the README of a recipe to another one.
+// folderLink matches a link from the README of a recipe to another one.
 var folderLink = regexp.MustCompile(`\]\(\.\./([^)]*)\)`)
 
 // frontMatter is the text between the lines of dashes that a README begins with, and the title behind it.
@@ -70,14 +70,13 @@ func readRecipes(t *testing.T) []*recipe {
 	return all
 }
 
-// TestRecipes holds every recipe to what its README claims: celgate check finds nothing in its forms, both pass the
-// suite on the minors of their claim and on no others, both and the native policies that celgate lower makes give the
-// same answers, the suite sees every outcome of the native expressions, and what is mutated would be refused without
-// the mutation.
+// TestRecipes tests the claims of every recipe's README: celgate check does not find anything in its forms, both pass
+// the suite on exactly the named minors, both and the native policies of celgate lower give the same answers, the suite
+// covers every outcome of the native expressions, and mutated objects would be refused without the mutation.
 func TestRecipes(t *testing.T) {
 	for i, r := range readRecipes(t) {
 		if raced && i%8 != 0 {
-			continue // .ci/run asks all without the detector
+			continue // .ci/run tests all without the detector
 		}
 		t.Run(filepath.Base(r.folder), func(t *testing.T) {
 			t.Parallel()
@@ -129,7 +128,7 @@ func (r *recipe) lower(t *testing.T) *policy.Set {
 	return &bundle.Set
 }
 
-// check expects that celgate check has nothing to say about either form.
+// check expects that celgate check does not report anything about either form.
 func (r *recipe) check(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{"native.yaml", "dialect.yaml"} {
@@ -182,7 +181,7 @@ func (r *recipe) claims(t *testing.T, form, claim string, set *policy.Set) {
 	}
 }
 
-// tell says why a case failed.
+// tell describes why a case failed.
 func tell(r suite.Result) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s: %s", r.Place, r.Name, r.Status)
@@ -195,7 +194,7 @@ func tell(r suite.Result) string {
 	return b.String()
 }
 
-// guards expects of a recipe that mutates that its validations alone refuse what a case expects to be mutated.
+// guards expects that the validations of a mutating recipe alone refuse every object that a case expects to be mutated.
 func (r *recipe) guards(t *testing.T, native *policy.Set, coverage *suite.Coverage) {
 	t.Helper()
 	guards := policy.Set{Policies: slices.DeleteFunc(slices.Clone(native.Policies), (*policy.Policy).Mutates)}
@@ -218,7 +217,7 @@ func (r *recipe) guards(t *testing.T, native *policy.Set, coverage *suite.Covera
 	}
 }
 
-// placeOfTemplate is what the dialect puts before the message of a rule about a template.
+// placeOfTemplate matches the path that the dialect puts before the message of a rule for a template.
 var placeOfTemplate = regexp.MustCompile(`^(spec\.jobTemplate\.spec\.template|spec\.template|template): `)
 
 // compareForms expects the same answers of two forms.
@@ -238,7 +237,7 @@ func compareForms(t *testing.T, first string, a []suite.Result, second string, b
 	}
 }
 
-// An answerOf is what all forms have in common of an answer: not the names of their kinds.
+// An answerOf holds the parts of an answer that all forms share: not the names of their kinds.
 type answerOf struct {
 	Of, Denied, Reason string
 	Code               int32
@@ -275,7 +274,7 @@ const (
 	indexEnd   = "<!-- end -->\n"
 )
 
-// TestRecipeIndex holds the table of recipes/README.md to the folders.
+// TestRecipeIndex compares the table of recipes/README.md with the folders.
 func TestRecipeIndex(t *testing.T) {
 	file := filepath.Join(recipesDir, "README.md")
 	text, err := os.ReadFile(file)

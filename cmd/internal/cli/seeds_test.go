@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A promise is one row of docs/seeds.yaml: what a proposal promises, and where it is, or why not.
+// A promise is one row of docs/seeds.yaml: a promise of a proposal, and where it is implemented, or why not.
 type promise struct {
 	Seed, Promise, Where string
 	Rows                 []string // of docs/seeds-rows.txt
@@ -20,7 +20,7 @@ type promise struct {
 	Example, Not         string
 }
 
-// TestSeeds holds docs/seeds.md to docs/seeds.yaml, and that to the tests and examples that it names.
+// TestSeeds compares docs/seeds.md with docs/seeds.yaml, and that with the tests and examples that it names.
 func TestSeeds(t *testing.T) {
 	root := filepath.Join("..", "..", "..")
 	text, err := os.ReadFile(filepath.Join(root, "docs", "seeds.yaml"))

@@ -123,7 +123,7 @@ func standards() []standard {
 	return all
 }
 
-// wrappings are manifests around the template of a Pod, by kind. NAME and POD stand for what differs.
+// wrappings are manifests around the template of a Pod, by kind. NAME and POD are placeholders.
 var wrappings = map[string]string{
 	"Deployment":            `{apiVersion: apps/v1, kind: Deployment, metadata: {name: NAME}, spec: {selector: {matchLabels: {a: b}}, template: POD}}`,
 	"ReplicaSet":            `{apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: NAME}, spec: {selector: {matchLabels: {a: b}}, template: POD}}`,
@@ -134,7 +134,7 @@ var wrappings = map[string]string{
 	"CronJob":               `{apiVersion: batch/v1, kind: CronJob, metadata: {name: NAME}, spec: {schedule: "0 5 * * *", jobTemplate: {spec: {template: POD}}}}`,
 }
 
-// TestStandardsOfTemplates asks policies of the Pod Security Standards about Pods and about workloads that wrap them:
+// TestStandardsOfTemplates evaluates policies of the Pod Security Standards for Pods and for workloads that wrap them:
 // the Pods of the workloads are denied by exactly the policies that deny the Pods.
 func TestStandardsOfTemplates(t *testing.T) {
 	if testing.Short() {
@@ -225,8 +225,8 @@ spec: {policyName: %[1]s, validationActions: [Deny]}
 	t.Logf("%d policies, %d Pods, each in %d workloads", n, len(pods), len(wrappings))
 }
 
-// deniedPods asks about manifests and returns which policies deny the Pods among them, by name, and the Pods of
-// workloads, by the name of the workload and its kind.
+// deniedPods evaluates manifests and returns the policies that deny each Pod, by name, and each Pod of a workload, by
+// the name of the workload and its kind.
 func deniedPods(t *testing.T, manifests string, args ...string) (alone map[string][]string,
 	made map[string]map[string][]string) {
 	t.Helper()
@@ -271,7 +271,7 @@ func deniedPods(t *testing.T, manifests string, args ...string) (alone map[strin
 	return alone, made
 }
 
-// compareMade holds the Pods of all workloads that wrap a Pod to what is said about the Pod.
+// compareMade compares the answers for the Pods of all workloads that wrap a Pod with the answers for the Pod.
 func compareMade(t *testing.T, name string, alone []string, made map[string][]string) {
 	t.Helper()
 	kinds := slices.Sorted(maps.Keys(made))
@@ -328,9 +328,9 @@ func corpusCases(t *testing.T, folder string) []corpusCase {
 	return all
 }
 
-// TestStandardsOfCorpus asks the policies of a corpus, all at once, about the Pods of the corpus and about workloads
-// that wrap them: the Pods of the workloads are denied by exactly the policies that deny the Pods. make standards
-// names the corpus.
+// TestStandardsOfCorpus evaluates the policies of a corpus, all at once, for the Pods of the corpus and for workloads
+// that wrap them: the Pods of the workloads are denied by exactly the policies that deny the Pods. make standards names
+// the corpus.
 func TestStandardsOfCorpus(t *testing.T) {
 	if *corpus == "" {
 		t.Skip("without -standards=DIR there is no corpus")

@@ -7,7 +7,7 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// TestKinds asks a server of an unknown minor and an aggregated one what their kinds are.
+// TestKinds reads the kinds of a server of an unknown minor and of an aggregated one.
 func TestKinds(t *testing.T) {
 	f, client := startFake(t)
 	f.minor = "99"
@@ -62,7 +62,7 @@ func TestKinds(t *testing.T) {
 		t.Error("a kind without a schema is known")
 	}
 
-	// What cannot be read stays as it was.
+	// Unreadable kinds keep their last state.
 	f.mu.Lock()
 	f.texts["/openapi/v3/apis/example.com/v1"], f.texts["/openapi/v3"] = `{"components": 1}`,
 		`{"paths": {"apis/example.com/v1": {"serverRelativeURL": "/openapi/v3/apis/example.com/v1?hash=2"}}}`

@@ -22,7 +22,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// A fake is an API server of objects in memory: it lists, watches, and refuses to update what has changed meanwhile.
+// A fake is an API server of objects in memory: it lists, watches, and refuses updates of objects that have changed
+// meanwhile.
 type fake struct {
 	url string
 
@@ -60,7 +61,7 @@ clusters: [{name: c, cluster: {server: %q}}], users: [{name: u, user: {}}]}`,
 	return f, client
 }
 
-// put creates or changes an object and tells who watches.
+// put creates or changes an object and notifies the watches.
 func (f *fake) put(path string, object map[string]any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -312,7 +313,7 @@ func TestWorld(t *testing.T) {
 	f.remove("/api/v1/namespaces/default/configmaps/a")
 	eventually(t, "the deletion is not seen", func() bool { return value() == nil })
 
-	// What may not be read is said, and does not block.
+	// Unreadable objects are reported, and do not block.
 	err = w.Follow(t.Context(), withParams("Secret"))
 	secret := schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
 	if err == nil || !strings.Contains(err.Error(), "watch secrets") || w.ParamError(secret) == nil ||
@@ -385,7 +386,7 @@ func TestAuthorize(t *testing.T) {
 	}
 }
 
-// TestAuthorizeSlowly asks a server that does not answer, with a context that never ends.
+// TestAuthorizeSlowly calls a server that does not answer, with a context that never ends.
 func TestAuthorizeSlowly(t *testing.T) {
 	t.Parallel()
 	_, client := startFake(t)

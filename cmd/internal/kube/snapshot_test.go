@@ -10,8 +10,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// TestSnapshot reads each object once, what does not exist too, and a collection as a whole once much of it is asked
-// for.
+// TestSnapshot reads each object once, including missing ones, and reads a whole collection once many of its objects
+// are requested.
 func TestSnapshot(t *testing.T) {
 	f, client := startFake(t)
 	for i := range 30 {

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// TestList holds the order of a watch to its objects, through every kind of change.
+// TestList tests that a watch keeps its objects in order, through every kind of change.
 func TestList(t *testing.T) {
 	w := &watch{changed: func() {}, synced: make(chan struct{}), objects: map[objectKey]map[string]any{}}
 	object := func(namespace, name string) *unstructured.Unstructured {

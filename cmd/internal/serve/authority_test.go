@@ -19,19 +19,19 @@ func years(hosts []string) rotation {
 	return rotation{hosts: hosts, authority: AuthorityLife, certificate: CertificateLife}
 }
 
-// A simulated replica holds the Secret as it read it last.
+// A simulated replica keeps the last version of the Secret that it read.
 type simulated struct {
 	held  map[string][]byte
 	clock time.Duration // by which it is wrong
 
 	until time.Time // it reads nothing before
-	mute  bool      // nor says anything, so that nobody knows that it is there
+	mute  bool      // nor reports, so other replicas do not know of it
 }
 
 // TestRotation runs whole lives of authorities and certificates, with replicas whose clocks are up to an hour wrong and
-// which do not read the Secret for a while, with leaders that change and with times in which the configurations cannot
-// be written. At every moment whatever certificate a replica serves is trusted by the configurations, by a clock of an
-// API server that is up to an hour wrong.
+// which do not read the Secret for a while, with changing leaders and with times in which the configurations cannot be
+// written. At every moment, the configurations trust the certificate of every replica, by a clock of an API server that
+// is up to an hour wrong.
 func TestRotation(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it waits for certificates")
@@ -54,7 +54,7 @@ func TestRotation(t *testing.T) {
 			authorities, leaves, seen := map[string]bool{}, map[string]bool{}, map[string]bool{}
 			step := 5 * time.Hour
 			for now := start; now.Before(start.AddDate(10, 0, 0)); now = now.Add(step) {
-				if random.IntN(400) == 0 { // shorter than what a certificate lives when the next one is made
+				if random.IntN(400) == 0 { // shorter than the life of a certificate when the next one is made
 					one := replicas[random.IntN(len(replicas))]
 					one.until, one.mute = now.Add(time.Duration(random.IntN(25*24))*time.Hour), random.IntN(2) == 0
 				}
@@ -106,7 +106,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// handshake says why a client that trusts a bundle does not take the certificate of a replica.
+// handshake returns the reason why a client that trusts a bundle refuses the certificate of a replica.
 func handshake(held map[string][]byte, trusted []byte, host string, now time.Time) error {
 	pair, err := tls.X509KeyPair(held[certificate], held[certificateK])
 	if err != nil {
@@ -118,7 +118,7 @@ func handshake(held map[string][]byte, trusted []byte, host string, now time.Tim
 	return err
 }
 
-// TestRotationSteps looks at what each step waits for.
+// TestRotationSteps tests the condition of each step.
 func TestRotationSteps(t *testing.T) {
 	r := years([]string{"celgate.test"})
 	now := start
@@ -193,7 +193,8 @@ func TestRotationSteps(t *testing.T) {
 	}
 }
 
-// TestRotationLate lets nobody renew anything until all has expired: what is trusted then is new, whoever knows it.
+// TestRotationLate does not renew anything until all has expired: then the new authority is trusted, whichever replicas
+// know it.
 func TestRotationLate(t *testing.T) {
 	r := years([]string{"celgate.test"})
 	held, err := r.begin(start)
@@ -211,7 +212,7 @@ func TestRotationLate(t *testing.T) {
 	}
 }
 
-// TestDue looks at one certificate at times, and for hosts.
+// TestDue tests one certificate at several times, and for several hosts.
 func TestDue(t *testing.T) {
 	r := years([]string{"celgate.test"})
 	held, err := r.begin(start)
@@ -236,7 +237,7 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// TestLacking counts replicas that do not have what the leader has.
+// TestLacking counts replicas with an older state than the leader.
 func TestLacking(t *testing.T) {
 	for _, test := range []struct {
 		marks []string

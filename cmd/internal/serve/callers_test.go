@@ -50,7 +50,7 @@ func clients(t *testing.T, names ...string) (ca string, certificates map[string]
 	return string(made[caCertificate]), certificates
 }
 
-// TestCallers asks with certificates of several clients and without one.
+// TestCallers sends requests with certificates of several clients and without one.
 func TestCallers(t *testing.T) {
 	t.Parallel()
 	ca, good := clients(t, "kube-apiserver", "somebody")
@@ -98,7 +98,7 @@ func TestCallers(t *testing.T) {
 	}
 }
 
-// TestRate lets one caller ask as often as it may.
+// TestRate sends as many requests of one caller as the limit permits.
 func TestRate(t *testing.T) {
 	k := &gatekeeper{Callers: Callers{Rate: 5}}
 	passed := 0
@@ -113,7 +113,7 @@ func TestRate(t *testing.T) {
 	if !k.mayAskNow("b") {
 		t.Error("another caller pays for it")
 	}
-	k = &gatekeeper{Callers: Callers{Rate: 0.001}} // each may ask once
+	k = &gatekeeper{Callers: Callers{Rate: 0.001}} // each may send one request
 	for i := range 3 * most {
 		if greedy := k.mayAskNow("greedy"); greedy != (i == 0) {
 			t.Fatalf("with %d others: %v", i, greedy)
@@ -125,7 +125,7 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// TestTrouble finds the metrics of what takes long.
+// TestTrouble tests the metrics of slow requests and policies.
 func TestTrouble(t *testing.T) {
 	t.Parallel()
 	r := run(t, map[string]string{"one.yaml": one}, nil)

@@ -78,7 +78,7 @@ func TestLimited(t *testing.T) {
 	}
 }
 
-// TestConnections asks a server for what keeps a connection and what does not, and sends long headers.
+// TestConnections sends requests that keep a connection open and others, and long headers.
 func TestConnections(t *testing.T) {
 	t.Parallel()
 	r := run(t, map[string]string{"one.yaml": one}, nil)

@@ -99,8 +99,8 @@ var (
 	other = strings.NewReplacer("name: p", "name: other", "policyName: p", "policyName: other").Replace(policies)
 )
 
-// TestDirectoryStays changes a directory in ways that nobody is likely to mean: what was in force stays, and readiness,
-// a metric and the log say so; then it is set right.
+// TestDirectoryStays changes a directory in ways that look like a mistake: the last good set stays in force, and
+// readiness, a metric and the log report it; then the mistake is corrected.
 func TestDirectoryStays(t *testing.T) {
 	start := map[string]string{"one.yaml": one + "---" + other}
 	for name, change := range map[string]func(t *testing.T, path string){
@@ -155,7 +155,7 @@ func TestDirectoryStays(t *testing.T) {
 	}
 }
 
-// TestStaticDirectory serves static policies: with the rules of API servers for them, and without what lies deeper.
+// TestStaticDirectory serves static policies: with the rules of API servers for them, and without subfolders.
 func TestStaticDirectory(t *testing.T) {
 	named := strings.NewReplacer("name: one", "name: one.static.k8s.io", "policyName: one",
 		"policyName: one.static.k8s.io").Replace(one)
@@ -180,8 +180,8 @@ func TestStaticDirectory(t *testing.T) {
 	r.await(t, "two in force", func() bool { return r.inForce() == "one.static.k8s.io two.static.k8s.io" })
 }
 
-// TestDirectoryHalf writes a new version of a file in place and stops in the middle: nothing goes out of force, also
-// not when something is appended, until all is there.
+// TestDirectoryHalf writes a new version of a file in place and stops in the middle: policies stay in force, even if
+// text is appended, until the file is complete.
 func TestDirectoryHalf(t *testing.T) {
 	const begun = "# second version" // with the first line changed nothing is a prefix of the old text
 	rules := strings.Replace(one, "[{expression: object.metadata.name != \"MESSAGE\", message: MESSAGE}]",
@@ -232,7 +232,7 @@ func (r *served) attempts(t *testing.T) string {
 	return line
 }
 
-// TestDirectoryGoes takes policies out of force in ways that are meant.
+// TestDirectoryGoes takes policies out of force in intended ways.
 func TestDirectoryGoes(t *testing.T) {
 	t.Run("with their file", func(t *testing.T) {
 		t.Parallel()
@@ -280,8 +280,8 @@ func TestDirectoryContent(t *testing.T) {
 	})
 }
 
-// TestDirectoryBlocks puts a file that nobody writes to in place of policies: they stay, other files are read, and the
-// end is not held up.
+// TestDirectoryBlocks replaces policies by a file without a writer: they stay in force, other files are read, and
+// shutdown is not delayed.
 func TestDirectoryBlocks(t *testing.T) {
 	t.Parallel()
 	r := run(t, map[string]string{"one.yaml": one, "other.yaml": other}, nil)
@@ -301,7 +301,7 @@ func TestDirectoryBlocks(t *testing.T) {
 	r.await(t, "read beside it", func() bool { return r.inForce() == "one other third" })
 }
 
-// TestPending is a file whose reading does not end, as on a file system that is gone.
+// TestPending tests a file whose reading does not end, as on an unreachable file system.
 func TestPending(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -11,7 +11,7 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// TestFights remembers each fight once, as long as its policies stay what they were, and no more than fit.
+// TestFights remembers each fight once while its policies do not change, up to a maximum number.
 func TestFights(t *testing.T) {
 	set := &policy.Set{}
 	for i := range 2 * mostFights {

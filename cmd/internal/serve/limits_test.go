@@ -26,8 +26,8 @@ metadata: {name: NAME}
 spec: {policyName: NAME, validationActions: [Deny]}
 `
 
-// TestLimits keeps a directory with a policy beyond the limits out of force, refuses what requests would cost beyond
-// theirs, and counts costs.
+// TestLimits keeps a directory with a policy beyond the limits out of force, refuses requests beyond their cost, and
+// counts costs.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	first := strings.ReplaceAll(twoChecks, "NAME", "a-first")

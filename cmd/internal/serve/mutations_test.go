@@ -147,7 +147,7 @@ func TestLingering(t *testing.T) {
 	}
 }
 
-// TestTurns has policies of the dialect whose names are in another order than what they read and write.
+// TestTurns has policies of the dialect whose names have another order than their reads and writes.
 func TestTurns(t *testing.T) {
 	own := func(name, expression string) string {
 		return `

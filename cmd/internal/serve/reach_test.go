@@ -41,8 +41,8 @@ func newest(t *testing.T) *schema.Registry {
 	return types
 }
 
-// TestReady takes away, one after the other, all that a policy needs to act: neither it nor its binding is Ready, and
-// both say why.
+// TestReady removes, one after the other, everything that a policy needs to be in force: then neither the policy nor
+// its binding is Ready, and both give the reason.
 func TestReady(t *testing.T) {
 	types := newest(t)
 	const rule = "resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments]}]"
@@ -142,7 +142,8 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// TestMatchedKinds tells which kinds a policy is about, with the generation of a definition, and what it may cost.
+// TestMatchedKinds tests the matched kinds in the status of a policy, with the generation of a definition, and the
+// estimated cost.
 func TestMatchedKinds(t *testing.T) {
 	types, err := newest(t).WithCustomResources(map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -176,7 +177,7 @@ func TestMatchedKinds(t *testing.T) {
 	}
 }
 
-// TestLibraryStatus asks for the status of a library, which nothing binds and no request reaches.
+// TestLibraryStatus tests the status of a library, which does not have bindings or requests.
 func TestLibraryStatus(t *testing.T) {
 	set := setOf(t, "apiVersion: policy.celgate.dev/v1alpha1\nkind: AdmissionPolicyLibrary\nmetadata: {name: images}\n"+
 		"spec: {functions: [{name: one, expression: '1'}]}\n")

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// Whoever had a certificate of an authority that is trusted no more cannot go on with a session of before.
+// A client with a certificate of an authority that is no longer trusted cannot resume an earlier session.
 func TestResumedSessions(t *testing.T) {
 	folder := t.TempDir()
 	trusted := pair(t, folder, time.Now())

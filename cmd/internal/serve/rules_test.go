@@ -220,7 +220,7 @@ func TestCounting(t *testing.T) {
 	}
 }
 
-// TestCounts says how many policies and bindings there are, and what they do.
+// TestCounts tests the numbers of policies and bindings, by state and action.
 func TestCounts(t *testing.T) {
 	m := newMetrics(&loader{})
 	bound, alone := &policy.Policy{Kind: policy.Validating, Name: "bound"}, &policy.Policy{Kind: policy.Mutating, Name: "alone"}

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestRunningTaken is a handler that goes on after its connection was taken from it to answer: the request counts no
-// longer.
+// TestRunningTaken tests a handler that continues after its connection was used for the answer: the request no longer
+// counts as running.
 func TestRunningTaken(t *testing.T) {
 	var r running
 	answered, end := make(chan struct{}), make(chan struct{})

@@ -73,7 +73,7 @@ func (l *logged) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-// await returns what the pattern captures, once the log has it.
+// await returns the capture of the pattern once the log contains it.
 func (l *logged) await(t *testing.T, pattern string) string {
 	t.Helper()
 	re := regexp.MustCompile(pattern)
@@ -243,8 +243,7 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// TestDashboard looks for the metrics of the dashboard among those that a server has, and for those of policies on the
-// dashboard.
+// TestDashboard compares the metrics of the dashboard with those of a server, and those of policies with the dashboard.
 func TestDashboard(t *testing.T) {
 	text, err := os.ReadFile("../../../deploy/dashboard.json")
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/celgate/celgate/internal/quirks"
 )
 
-// A grower writes expressions whose results are larger, or take longer, than what they are made of. All of them are
-// false or errors, so that none may let a request through.
+// A grower writes expressions whose results are larger than their inputs, or take long. All of them are false or
+// errors, so all of them deny.
 type grower struct{ *rand.Rand }
 
 func (g grower) one(all ...string) string { return all[g.IntN(len(all))] }
@@ -190,7 +190,7 @@ spec: {policyName: %[1]s, validationActions: [Deny]}
 	return b.String()
 }
 
-// data of an object for what grows.
+// data returns the data of an object for growing expressions.
 func (g grower) data(name string) map[string]any {
 	size := 1 << (8 + g.IntN(12))
 	return map[string]any{"metadata": map[string]any{"name": name}, "data": map[string]any{
@@ -226,7 +226,7 @@ func compiler(t *testing.T) func(string) bool {
 	}
 }
 
-// Most of what a grower writes compiles, so that it tries what it says.
+// Most expressions of a grower compile, so that they are evaluated.
 func TestGrower(t *testing.T) {
 	compiles := compiler(t)
 	g, refused := grower{rand.New(rand.NewPCG(1, 2))}, 0

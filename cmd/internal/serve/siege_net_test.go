@@ -19,8 +19,8 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// A nuisance is somebody who can reach the port and wants to keep others from being answered. It goes on until the
-// context ends; what becomes of its connections does not matter.
+// A nuisance is a hostile client that can reach the port and tries to block other requests. It runs until the context
+// ends; the fate of its connections does not matter.
 type nuisance struct {
 	name string
 	do   func(ctx context.Context, at *target, seed *rand.Rand)
@@ -45,7 +45,7 @@ func (a *target) dial(ctx context.Context, protocols ...string) (*tls.Conn, erro
 	return c.(*tls.Conn), nil
 }
 
-// nuisances send what no API server does. Each is bounded: some connections at a time, for some seconds.
+// nuisances send data that an API server never sends. Each is bounded: some connections at a time, for some seconds.
 var nuisances = []nuisance{
 	{"bare TCP connections", func(ctx context.Context, at *target, _ *rand.Rand) {
 		at.counts.Add(1)
@@ -187,7 +187,7 @@ func (a *target) review(ctx context.Context, object string) {
 	_, _ = io.Copy(io.Discard, io.LimitReader(c, 1_000_000))
 }
 
-// frames begins HTTP/2, which nobody has agreed to, and sends what it is told to. Headers are those of a review.
+// frames starts HTTP/2 without negotiation, and sends the given frames. Headers are those of a review.
 func (a *target) frames(ctx context.Context, send func(f *http2.Framer, headers []byte)) {
 	c, err := a.dial(ctx, "h2", "http/1.1")
 	if err != nil {
@@ -219,8 +219,8 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// spoil does to a directory of policies what disks and people do, and puts it right again. Readiness says so, both
-// times. It returns how often.
+// spoil damages a directory of policies as disks and users might, and repairs it. Readiness reports both. It returns
+// the number of repetitions.
 func spoil(ctx context.Context, dir string, seed *rand.Rand, ready func() error) (times int, err error) {
 	path := filepath.Join(dir, "p.yaml")
 	good, err := os.ReadFile(path)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A tally is what was done in a siege, by rows of a table.
+// A tally counts the actions of a siege, by rows of a table.
 type tally struct {
 	mu    sync.Mutex
 	order []string
@@ -56,14 +56,14 @@ func (y *tally) add(name string, code int, start time.Time, by time.Duration) {
 	}
 }
 
-// note counts what has no answer.
+// note counts an action without an answer.
 func (y *tally) note(name string, n int64) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	y.row(name).n = n
 }
 
-// answered is how many answers there were.
+// answered returns the number of answers.
 func (y *tally) answered() (n int64) {
 	for _, r := range y.rows {
 		for _, of := range r.codes {
@@ -88,8 +88,8 @@ func (y *tally) table(timeout time.Duration) string {
 	return b.String()
 }
 
-// A control is a handler that only reads and answers, asked as the besieged one is: what it takes is the machine's
-// share.
+// A control is a handler that only reads and answers, with the same requests as the besieged one: its times are those
+// of the machine.
 type control struct {
 	server *httptest.Server
 	mu     sync.Mutex

@@ -26,7 +26,7 @@ import (
 // memoryLimit is that of the container in deploy/.
 const memoryLimit = 512 << 20
 
-// attacks are expressions that take what they can get, for an object whose data have these members.
+// attacks are expressions that use as many resources as possible, for an object whose data have these members.
 var attacks = []struct{ name, variables, expression string }{
 	{"replace", "", "size(object.data.long.replace('a', object.data.long)) > 0"},
 	{"replaceEmpty", "", "size(object.data.long.replace('', object.data.long)) > 0"},
@@ -149,17 +149,17 @@ var (
 )
 
 const (
-	// lateness is how long after its deadline a request may be answered, beside what the machine takes to answer at
-	// all.
+	// lateness is the maximum time after the deadline in which a request must be answered, not counting the time of the
+	// machine.
 	lateness = 200 * time.Millisecond
 	// Where others use the processors, too, one in lateOf may be later, but not by more than latest.
 	lateOf = 200
 	latest = 2 * time.Second
 )
 
-// TestSiege runs the program in the memory of its Pod, with policies and objects that want more, beside hostile
-// connections and a directory that is spoiled. Requests are answered in time, none is let through, the program lives,
-// and says how it is.
+// TestSiege runs the program in the memory of its Pod, with policies and objects that need more, beside hostile
+// connections and a damaged directory. Requests are answered in time, none is let through, and the program survives and
+// reports its state.
 func TestSiege(t *testing.T) {
 	if *siegeTime == 0 {
 		t.Skip("make siege runs it")
@@ -222,7 +222,7 @@ func TestSiege(t *testing.T) {
 	ordinary := func(name string) string {
 		return ask("ordinary reviews", "validate", name, map[string]any{"metadata": map[string]any{"name": name}})
 	}
-	// One after the other, each is refused for what it takes.
+	// One after the other, each is refused because of its resource use.
 	for _, a := range attacks {
 		if got := attack("known attacks, one by one", "validate", a.name); strings.HasPrefix(got, "504") {
 			t.Logf("%s: not refused before its deadline", a.name) // by a slow machine, and foundLate
@@ -311,7 +311,7 @@ func TestSiege(t *testing.T) {
 	attackers.Wait()
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end) &&
 		strings.HasPrefix(ordinary("good"), "503"); time.Sleep(100 * time.Millisecond) {
-	} // what was abandoned ends
+	} // abandoned evaluations end
 	if got := ordinary("bad"); !strings.Contains(got, "denied request: bad") {
 		t.Errorf("afterwards: %.500s", got)
 	}
@@ -358,12 +358,12 @@ func TestSiege(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(start); took > 15*time.Second { // what was abandoned ends first
+	if took := time.Since(start); took > 15*time.Second { // abandoned evaluations end first
 		t.Errorf("it ended %v after it was told to", took)
 	}
 }
 
-// ready asks a replica whether it is.
+// ready asks a replica whether it is ready.
 func ready(ops, query string) error {
 	response, err := http.Get("http://" + ops + "/readyz" + query)
 	if err != nil {
@@ -406,7 +406,7 @@ func confine(t *testing.T, pid int) {
 			continue
 		}
 		t.Cleanup(func() {
-			for range 50 { // it takes a moment until the process is gone
+			for range 50 { // the process takes a moment to end
 				if os.Remove(group) == nil {
 					return
 				}

@@ -10,7 +10,7 @@ import (
 	"github.com/celgate/celgate/schema/builtin"
 )
 
-// TestMutationWarnings shows what the status of a policy says about the types of its mutations.
+// TestMutationWarnings tests the status of a policy with type errors in its mutations.
 func TestMutationWarnings(t *testing.T) {
 	types, err := builtin.Registry(celgate.Newest)
 	if err != nil {
@@ -51,7 +51,7 @@ spec:
 	}
 }
 
-// TestOrdered shows the condition of policies of which each reads what the other one writes.
+// TestOrdered tests the condition of policies that read each other's writes.
 func TestOrdered(t *testing.T) {
 	of := func(name, reads, writes string) string {
 		return `

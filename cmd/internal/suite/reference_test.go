@@ -10,7 +10,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the generated part of docs/test.md")
 
-// TestReference holds the reference of fields in the documentation to the fields that the decoder knows.
+// TestReference compares the reference of fields in the documentation with the fields of the decoder.
 func TestReference(t *testing.T) {
 	const file, begin, end = "../../../docs/test.md", "<!-- generated: go test ./cmd/internal/suite -update -->\n", "<!-- end -->\n"
 	text, err := os.ReadFile(file)

@@ -17,7 +17,7 @@ import (
 	"github.com/celgate/celgate/manifest"
 )
 
-// TestJSONSchema holds the schema for editors to what the decoder knows, and to all suites that are shipped.
+// TestJSONSchema compares the schema for editors with the decoder, and with all suites of the repository.
 func TestJSONSchema(t *testing.T) {
 	const file = "../../../docs/suite.schema.json"
 	want, err := JSONSchema()
@@ -131,7 +131,7 @@ func withoutReferences(v any, definitions map[string]any) any {
 		if to, ok := v["$ref"].(string); ok {
 			name := strings.TrimPrefix(to, "#/definitions/")
 			inner := maps.Clone(definitions)
-			inner[name] = map[string]any{} // what holds itself is looked at once
+			inner[name] = map[string]any{} // a recursive type is visited once
 			return withoutReferences(copied(definitions[name]), inner)
 		}
 		for key, member := range v {

@@ -92,8 +92,8 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// FuzzKyverno: no text makes a conversion panic, what it converts can be loaded, and what it leaves out has a place in
-// a file.
+// FuzzKyverno tests that a conversion never panics, that its result can be loaded, and that omitted parts have a
+// position in a file.
 func FuzzKyverno(f *testing.F) {
 	f.Add("apiVersion: cli.kyverno.io/v1alpha1\nkind: Test\nmetadata: {name: x}\npolicies: [policy.yaml]\nresources: [policy.yaml]\n" +
 		"results:\n- {policy: replica-limit.example.com, kind: ValidatingAdmissionPolicy, result: skip}\n",

@@ -90,7 +90,7 @@ func (g *generator) operations() []jsonpatch.Operation {
 	return ops
 }
 
-// serverApply does what json_patch.go of the API server does.
+// serverApply does the work of json_patch.go of the API server.
 func serverApply(doc map[string]any, ops []jsonpatch.Operation) (result string, err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
@@ -181,8 +181,8 @@ func TestApplyAgainstLibrary(t *testing.T) {
 	}
 }
 
-// FuzzJSONPatch holds Apply to gopkg.in/evanphx/json-patch.v4, called as the server calls it: the same document, error
-// or panic.
+// FuzzJSONPatch compares Apply with gopkg.in/evanphx/json-patch.v4, called as the server calls it: the same document,
+// error or panic.
 func FuzzJSONPatch(f *testing.F) {
 	f.Add([]byte("add, remove, replace, move, copy, test"))
 	f.Fuzz(compare)

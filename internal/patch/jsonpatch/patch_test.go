@@ -116,7 +116,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// Values that JSON text cannot hold.
+// Values that JSON text cannot represent.
 func TestEscapes(t *testing.T) {
 	doc := map[string]any{"metadata": map[string]any{"labels": map[string]any{}}}
 	const prefix = "/metadata/labels/"
@@ -144,7 +144,7 @@ func TestEscapes(t *testing.T) {
 	}
 }
 
-// TestV412 is about what v4.12.0 does otherwise.
+// TestV412 tests the differences of v4.12.0.
 func TestV412(t *testing.T) {
 	doc := tree(t, `{"a":{"b":1}}`)
 	for patch, want := range map[string]struct{ before, now string }{
@@ -170,7 +170,7 @@ func text(err error) string {
 	return err.Error()
 }
 
-// A patch copies the containers on its paths and nothing else.
+// A patch copies only the containers on its paths.
 func TestApplySharesWhatItDoesNotTouch(t *testing.T) {
 	doc := tree(t, `{"spec":{"a":{"b":1}},"status":{"c":{}}}`).(map[string]any)
 	got, err := jsonpatch.Apply(doc, operations(t, `[{"op":"add","path":"/spec/x","value":1}]`))

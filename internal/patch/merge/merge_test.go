@@ -31,7 +31,7 @@ func show(v any) string {
 	return string(out)
 }
 
-// outcome counts what a comparison has seen.
+// outcome counts the results of a comparison.
 type outcome struct{ merged, refused int }
 
 func compare(t *testing.T, live, patch map[string]any, typ *shape.Type) (o outcome) {
@@ -69,8 +69,8 @@ func compare(t *testing.T, live, patch map[string]any, typ *shape.Type) (o outco
 	return outcome{merged: 1}
 }
 
-// lost returns the first path that live has, the patch has not, and at which the result is not what live is.
-// Below what merges as one value nothing is promised; the atomics check does not find it in maps.
+// lost returns the first path that live has, the patch does not have, and at which the result differs from live. Values
+// below one that merges atomically are not preserved; the check for atomic values does not find them in maps.
 func lost(t *shape.Type, live, patch, got any) string {
 	if t != nil && t.Merge == shape.Atomic {
 		return ""
@@ -142,7 +142,7 @@ func byKey(list *shape.Type, items []any) map[string][]any {
 	return found
 }
 
-// keyText returns what identifies an item of a list.
+// keyText returns the identity of an item of a list.
 func keyText(list *shape.Type, item any) string {
 	if list.Merge == shape.Set {
 		return show(item)
@@ -215,8 +215,8 @@ func thing(o map[string]any) map[string]any {
 	return o
 }
 
-// FuzzMerge holds Apply to structured-merge-diff for types, live objects and patches of all shapes: the same result or
-// the same refusal.
+// FuzzMerge compares Apply with structured-merge-diff for types, live objects and patches of all shapes: the same
+// result or the same refusal.
 func FuzzMerge(f *testing.F) {
 	f.Add([]byte("structs, maps, lists"))
 	f.Fuzz(func(t *testing.T, choices []byte) {

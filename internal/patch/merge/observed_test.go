@@ -21,7 +21,7 @@ import (
 	"github.com/celgate/celgate/schema/builtin"
 )
 
-// foreign are the values of CEL that are not JSON, by the text that stands for them in testdata.
+// foreign are the CEL values that are not JSON, by their placeholders in testdata.
 var foreign = map[string]any{
 	"<null>":      structpb.NullValue_NULL_VALUE,
 	"<uint>":      uint64(2),
@@ -74,7 +74,7 @@ func deployment(t testing.TB) *shape.Type {
 	return types.Type(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"})
 }
 
-// TestObserved repeats what a real server does to a Deployment; testdata/observed.yaml has the objects.
+// TestObserved repeats the merges of a real server for a Deployment; testdata/observed.yaml has the objects.
 func TestObserved(t *testing.T) {
 	typ := deployment(t)
 	var file struct {
@@ -206,7 +206,7 @@ func TestDepthIsLimited(t *testing.T) {
 	}
 }
 
-// What comes in may be anything.
+// The input may have any type.
 func TestApplySurvivesOddInput(t *testing.T) {
 	odd := []map[string]any{nil, {}, {"spec": nil}, {"a": foreign["<null>"]}, {"spec": []any{nil}}}
 	types := []*shape.Type{
@@ -226,7 +226,7 @@ func TestApplySurvivesOddInput(t *testing.T) {
 	}
 }
 
-// A Merger says of objects of built-in kinds what Apply says.
+// A Merger returns the same result as Apply for objects of built-in kinds.
 func TestMerger(t *testing.T) {
 	types, err := builtin.Registry("1.37")
 	if err != nil {
@@ -264,7 +264,7 @@ func TestMerger(t *testing.T) {
 	}
 }
 
-// Setting one label copies the object, its metadata and its labels, whatever else there is.
+// Setting one label copies only the object, its metadata and its labels.
 func TestMergerAllocations(t *testing.T) {
 	const ceiling = 8
 	typ := deployment(t)

@@ -62,7 +62,8 @@ func holdsMark(v any) bool {
 	return merge.IsMark(v)
 }
 
-// compareOwn holds a patch of the dialect to what one of a released policy does, and to its own promises.
+// compareOwn compares a patch of the dialect with the same patch in a released policy, and tests the guarantees of the
+// dialect.
 func compareOwn(t *testing.T, choices []byte) (o outcome) {
 	t.Helper()
 	g := mergetest.Generator{Choices: choices}
@@ -252,7 +253,7 @@ func TestOwn(t *testing.T) {
 	}
 
 	var m merge.Merger
-	part, _, err := m.Value(merge.RootOf(typ), live(), object{"metadata": unset}) // which is no object's here
+	part, _, err := m.Value(merge.RootOf(typ), live(), object{"metadata": unset}) // which objects here do not have
 	if _, stays := part.(map[string]any)["metadata"]; err != nil || stays {
 		t.Errorf("got %v, %v", part, err)
 	}

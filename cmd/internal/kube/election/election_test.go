@@ -23,7 +23,7 @@ import (
 	"github.com/celgate/celgate/cmd/internal/kube"
 )
 
-// A server holds one Lease, as the API server does: an update of an older version is refused.
+// A server holds one Lease, as the API server does: it refuses an update of an older version.
 type server struct {
 	mu      sync.Mutex
 	lease   *coordinationv1.Lease // nil: none
@@ -53,7 +53,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
-			return // the sender is gone
+			return // the sender has disconnected
 		}
 		object, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
 		if err != nil {
@@ -82,7 +82,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(s.lease)
 }
 
-// holder is who holds the Lease.
+// holder returns the holder of the Lease.
 func (s *server) holder() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,7 +113,7 @@ clusters: [{name: c, cluster: {server: %q}}], users: [{name: u, user: {}}]}`,
 	return client
 }
 
-// A history is who led, and that nobody led beside another one.
+// A history records the leaders, and that two never lead at the same time.
 type history struct {
 	t       *testing.T
 	mu      sync.Mutex
@@ -165,8 +165,8 @@ func (h *history) await(what string, within time.Duration, terms ...string) {
 	}
 }
 
-// TestHandOver lets two replicas compete: one leads at a time, the other one follows when it ends, and it gives the
-// Lease back only when what it led has ended.
+// TestHandOver lets two replicas compete: one leads at a time, the other one follows when it ends, and the leader
+// releases the Lease only after its work has ended.
 func TestHandOver(t *testing.T) {
 	s := &server{}
 	client := connect(t, s)
