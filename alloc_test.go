@@ -19,7 +19,7 @@ func TestAllocations(t *testing.T) {
 		{"all four", benchPolicies(benchLabel, benchSidecar, benchPullPolicy, benchJSONPatch), 125},
 		{"validation", benchValidation, 6},
 	} {
-		engine, req := prepared(t, c.policies)
+		engine, req := prepareBench(t, c.policies)
 		decide, mutates := engine.Mutate, true
 		if c.policies == benchValidation {
 			decide, mutates = engine.Validate, false

@@ -96,8 +96,8 @@ metadata: {name: everywhere}
 spec: {policyName: registry, validationActions: [Deny]}
 `
 
-// prepared returns an engine of policies and a request about benchPod.
-func prepared(tb testing.TB, policies string) (*celgate.Engine, *celgate.Prepared) {
+// prepareBench returns an engine of policies and a request about benchPod.
+func prepareBench(tb testing.TB, policies string) (*celgate.Engine, *celgate.Prepared) {
 	tb.Helper()
 	set, err := load(policies)
 	if err != nil {
@@ -127,7 +127,7 @@ func prepared(tb testing.TB, policies string) (*celgate.Engine, *celgate.Prepare
 }
 
 func benchmarkAdmit(b *testing.B, mutations ...string) {
-	engine, req := prepared(b, benchPolicies(mutations...))
+	engine, req := prepareBench(b, benchPolicies(mutations...))
 	b.ReportAllocs()
 	for b.Loop() {
 		d, err := engine.Admit(b.Context(), req)

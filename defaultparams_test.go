@@ -37,8 +37,8 @@ spec:
 ---
 `
 
-// limited is a policy with Limits as params and its binding.
-func limited(policySpec, bindingSpec string) string {
+// limitedPolicy is a policy with Limits as params and its binding.
+func limitedPolicy(policySpec, bindingSpec string) string {
 	return limitDefinition + fmt.Sprintf(`
 apiVersion: policy.celgate.dev/v1alpha1
 kind: AdmissionPolicy
@@ -127,7 +127,7 @@ func TestDefaultParams(t *testing.T) {
 		"no default":             {"", missing, "ConfigMap", "no params found for policy binding with `Default`", ""},
 		"labels and annotations": {"  defaultParams: {metadata: {labels: {a: b}}, spec: {max: 5}}\n", missing, "ConfigMap", "1 5 none", celgate.DefaultParam},
 	} {
-		engine := limitedEngine(t, limited(c.policy, c.binding)+stored)
+		engine := limitedEngine(t, limitedPolicy(c.policy, c.binding)+stored)
 		for _, r := range engine.Rejections() {
 			t.Fatal(name, r.Status.Message)
 		}
@@ -135,7 +135,7 @@ func TestDefaultParams(t *testing.T) {
 		switch {
 		case c.want == "" && d.Allowed:
 		case d.Allowed || !strings.Contains(d.Status.Message, c.want):
-			t.Errorf("%s: %s", name, said(d))
+			t.Errorf("%s: %s", name, describeDecision(d))
 		case len(d.Outcomes) > 0 && d.Outcomes[0].Param != c.param:
 			t.Errorf("%s: param %q", name, d.Outcomes[0].Param)
 		}
@@ -156,7 +156,7 @@ func TestDefaultParamsRefused(t *testing.T) {
 		`paramMerge: Merge`:                                             "spec.paramMerge: Forbidden: the policy has no defaultParams",
 		"defaultParams: {spec: {max: 5}}\n  paramMerge: Other":          `spec.paramMerge: Unsupported value: "Other": supported values: "Merge", "Replace"`,
 	} {
-		rejected := limitedEngine(t, limited("  "+spec, "")).Rejections()
+		rejected := limitedEngine(t, limitedPolicy("  "+spec, "")).Rejections()
 		if len(rejected) != 1 || !strings.Contains(rejected[0].Status.Message, want) {
 			t.Errorf("%s: %+v", spec, rejected)
 			for _, r := range rejected {
@@ -183,9 +183,9 @@ func TestDefaultParamsRefused(t *testing.T) {
 
 // TestDefaultParamsUnknown writes default params of a kind that comes later: the policy fails until it does.
 func TestDefaultParamsUnknown(t *testing.T) {
-	engine := limitedEngine(t, strings.Replace(limited("  defaultParams: {spec: {max: 5}}", ""), limitDefinition, "", 1)+stored[:strings.Index(stored, "---")])
+	engine := limitedEngine(t, strings.Replace(limitedPolicy("  defaultParams: {spec: {max: 5}}", ""), limitDefinition, "", 1)+stored[:strings.Index(stored, "---")])
 	if d := create(t, engine, "ConfigMap"); len(engine.Rejections()) > 0 || d.Allowed ||
 		!strings.Contains(d.Status.Message, "failed to find resource referenced by paramKind") {
-		t.Error(said(d), engine.Rejections())
+		t.Error(describeDecision(d), engine.Rejections())
 	}
 }

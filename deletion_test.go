@@ -62,13 +62,13 @@ spec: {policyName: keep, validationActions: [Deny]}
 		want    string // in the message; empty: allowed
 	}{
 		{"plain", object("ConfigMap", map[string]any{}, nil), nil, denied},
-		{"wrong uid", object("ConfigMap", known, nil), with("uid", "other"),
+		{"wrong uid", object("ConfigMap", known, nil), optionsWith("uid", "other"),
 			"the UID in the precondition (other) does not match the UID in record (u)"},
-		{"wrong version", object("ConfigMap", known, nil), with("resourceVersion", "6"),
+		{"wrong version", object("ConfigMap", known, nil), optionsWith("resourceVersion", "6"),
 			"the ResourceVersion in the precondition (6) does not match the ResourceVersion in record (7)"},
-		{"right version", object("ConfigMap", known, nil), with("resourceVersion", "7"), denied},
-		{"version nobody knows", object("ConfigMap", map[string]any{}, nil), with("resourceVersion", "6"), denied},
-		{"namespace", object("Namespace", known, nil), with("resourceVersion", "6"),
+		{"right version", object("ConfigMap", known, nil), optionsWith("resourceVersion", "7"), denied},
+		{"version nobody knows", object("ConfigMap", map[string]any{}, nil), optionsWith("resourceVersion", "6"), denied},
+		{"namespace", object("Namespace", known, nil), optionsWith("resourceVersion", "6"),
 			"Precondition failed: ResourceVersion in precondition: 6, ResourceVersion in object meta: 7"},
 		{"pod leaving", leaving(int64(30)), nil, ""},
 		{"pod leaving, no sooner", leaving(int64(30)), map[string]any{"gracePeriodSeconds": int64(30)}, ""},
@@ -102,7 +102,7 @@ spec: {policyName: keep, validationActions: [Deny]}
 	}
 }
 
-func with(precondition, value string) map[string]any {
+func optionsWith(precondition, value string) map[string]any {
 	return map[string]any{"preconditions": map[string]any{precondition: value}}
 }
 

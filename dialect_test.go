@@ -100,8 +100,8 @@ func engineWith(t testing.TB, policies string, opts celgate.Options) *celgate.En
 	return engine
 }
 
-// said returns a decision in one line: the data of the ConfigMap, or code and message of the denial.
-func said(d *celgate.Decision) string {
+// describeDecision returns a decision in one line: the data of the ConfigMap, or code and message of the denial.
+func describeDecision(d *celgate.Decision) string {
 	if !d.Allowed {
 		return fmt.Sprintf("%d %s: %s", d.Status.Code, d.Status.Reason, d.Status.Message)
 	}
@@ -183,7 +183,7 @@ func TestMutationsOfDialect(t *testing.T) {
 			gives("Object{data: {\"n\": object.data.?n.orValue(\"\") + \"x\"}}"), "{a: b}", "map[a:b n:x]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := said(admit(t, dialectPolicy("p", c.spec), c.data)); got != c.want {
+			if got := describeDecision(admit(t, dialectPolicy("p", c.spec), c.data)); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
 		})
@@ -200,7 +200,7 @@ func TestReinvocationOfOneMutation(t *testing.T) {
 	first := dialectPolicy("a", "  reinvocationPolicy: Never\n  mutations:\n"+appends("once", "")+
 		appends("twice", "reinvocationPolicy: IfNeeded\n    "))
 	second := dialectPolicy("b", "  order: {after: [a]}\n  reinvocationPolicy: Never\n  mutations:\n"+appends("twice", ""))
-	if got, want := said(admit(t, first+second, "{a: b}")), "map[a:b once:x twice:xxx]"; got != want {
+	if got, want := describeDecision(admit(t, first+second, "{a: b}")), "map[a:b once:x twice:xxx]"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
@@ -306,7 +306,7 @@ func TestMutationActions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := admit(t, c.policies+after, "{a: b}")
-			if got := said(d); got != c.data {
+			if got := describeDecision(d); got != c.data {
 				t.Errorf("got %s, want %s", got, c.data)
 			}
 			if got := strings.Join(d.WarningTexts(), "\n"); got != c.warning {
@@ -363,13 +363,13 @@ spec:
   policies: [{kind: MutatingAdmissionPolicy, name: m}, {kind: ValidatingAdmissionPolicy, name: v}, {name: d}]
 `
 	d := admit(t, good, "{a: b}")
-	if got, want := said(d), "map[a:b d:d m:m]"; got != want {
+	if got, want := describeDecision(d), "map[a:b d:d m:m]"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if len(d.Notes) != 2 {
 		t.Errorf("notes %v", d.Notes)
 	}
-	if got, want := said(admit(t, good, "{bad: b}")), "422 Invalid: configmaps \"cm\" is forbidden: "+
+	if got, want := describeDecision(admit(t, good, "{bad: b}")), "422 Invalid: configmaps \"cm\" is forbidden: "+
 		"ValidatingAdmissionPolicy 'v' with binding 'b' denied request: failed expression: !has(object.data.bad)"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

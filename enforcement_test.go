@@ -9,8 +9,8 @@ import (
 	"github.com/celgate/celgate"
 )
 
-// enforced returns the effect of a policy for ConfigMaps and its bindings on a ConfigMap.
-func enforced(t *testing.T, spec string, bindings ...string) *celgate.Decision {
+// decideEnforced returns the effect of a policy for ConfigMaps and its bindings on a ConfigMap.
+func decideEnforced(t *testing.T, spec string, bindings ...string) *celgate.Decision {
 	t.Helper()
 	text, _, _ := strings.Cut(dialectPolicy("p", spec), "---")
 	for i, b := range bindings {
@@ -37,36 +37,36 @@ const refused, broken = `"no" == object.data.a`, `object.data.z == "b"`
 
 func TestEnforcement(t *testing.T) {
 	for name, c := range map[string]struct{ rule, binding, want string }{
-		"plain":                      {"expression: " + quoted(refused), "", "x: Deny"},
-		"named":                      {"expression: " + quoted(refused), ", enforcement: {validations: {x: [Warn, Audit]}}", "x: Warn Audit"},
-		"at most":                    {"maxEnforcement: Warn, expression: " + quoted(refused), ", validationActions: [Deny, Audit]", "x: Warn Audit"},
-		"at most, once":              {"maxEnforcement: Audit, expression: " + quoted(refused), ", validationActions: [Deny, Audit]", "x: Audit"},
-		"at most is never stronger":  {"maxEnforcement: Deny, expression: " + quoted(refused), ", validationActions: [Audit]", "x: Audit"},
-		"named and at most":          {"maxEnforcement: Audit, expression: " + quoted(refused), ", enforcement: {validations: {x: [Warn]}}", "x: Audit"},
-		"level of the binding":       {"level: 2, expression: " + quoted(refused), ", enforcement: {level: 2}", "x: Deny"},
-		"level above the binding":    {"level: 3, expression: " + quoted(refused), ", enforcement: {level: 2}", ""},
-		"level without one":          {"level: 9, expression: " + quoted(refused), "", "x: Deny"},
-		"error":                      {"expression: " + quoted(broken), "", "x: Deny"},
-		"error, ignored":             {"failurePolicy: Ignore, expression: " + quoted(broken), "", ""},
-		"error, of a named one":      {"expression: " + quoted(broken), ", enforcement: {validations: {x: [Audit]}}", "x: Audit"},
-		"onError":                    {"expression: " + quoted(broken), ", enforcement: {onError: [Warn]}", "x: Warn"},
-		"onError and at most":        {"maxEnforcement: Audit, expression: " + quoted(broken), ", enforcement: {onError: [Warn]}", "x: Audit"},
-		"onError is not for denials": {"expression: " + quoted(refused), ", enforcement: {onError: [Warn]}", "x: Deny"},
+		"plain":                      {"expression: " + quoteYAML(refused), "", "x: Deny"},
+		"named":                      {"expression: " + quoteYAML(refused), ", enforcement: {validations: {x: [Warn, Audit]}}", "x: Warn Audit"},
+		"at most":                    {"maxEnforcement: Warn, expression: " + quoteYAML(refused), ", validationActions: [Deny, Audit]", "x: Warn Audit"},
+		"at most, once":              {"maxEnforcement: Audit, expression: " + quoteYAML(refused), ", validationActions: [Deny, Audit]", "x: Audit"},
+		"at most is never stronger":  {"maxEnforcement: Deny, expression: " + quoteYAML(refused), ", validationActions: [Audit]", "x: Audit"},
+		"named and at most":          {"maxEnforcement: Audit, expression: " + quoteYAML(refused), ", enforcement: {validations: {x: [Warn]}}", "x: Audit"},
+		"level of the binding":       {"level: 2, expression: " + quoteYAML(refused), ", enforcement: {level: 2}", "x: Deny"},
+		"level above the binding":    {"level: 3, expression: " + quoteYAML(refused), ", enforcement: {level: 2}", ""},
+		"level without one":          {"level: 9, expression: " + quoteYAML(refused), "", "x: Deny"},
+		"error":                      {"expression: " + quoteYAML(broken), "", "x: Deny"},
+		"error, ignored":             {"failurePolicy: Ignore, expression: " + quoteYAML(broken), "", ""},
+		"error, of a named one":      {"expression: " + quoteYAML(broken), ", enforcement: {validations: {x: [Audit]}}", "x: Audit"},
+		"onError":                    {"expression: " + quoteYAML(broken), ", enforcement: {onError: [Warn]}", "x: Warn"},
+		"onError and at most":        {"maxEnforcement: Audit, expression: " + quoteYAML(broken), ", enforcement: {onError: [Warn]}", "x: Audit"},
+		"onError is not for denials": {"expression: " + quoteYAML(refused), ", enforcement: {onError: [Warn]}", "x: Deny"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := enforced(t, "  validations:\n  - {name: x, "+c.rule+"}\n", c.binding)
+			d := decideEnforced(t, "  validations:\n  - {name: x, "+c.rule+"}\n", c.binding)
 			if got := does(d); got != c.want {
 				t.Errorf("%q not %q", got, c.want)
 			}
 			denies := slices.Contains(strings.Fields(c.want), "Deny")
 			if d.Allowed == denies || denies != (d.Status != nil) {
-				t.Error(said(d))
+				t.Error(describeDecision(d))
 			}
 		})
 	}
 }
 
-func quoted(expression string) string { return "'" + expression + "'" }
+func quoteYAML(expression string) string { return "'" + expression + "'" }
 
 func TestErrorsOfPolicyInEnforcement(t *testing.T) {
 	rule := "  validations: [{name: x, expression: 'true'}]\n"
@@ -75,12 +75,12 @@ func TestErrorsOfPolicyInEnforcement(t *testing.T) {
 		"audit annotation":   {rule + "  auditAnnotations: [{key: k, valueExpression: 'string(object.data.z)'}]\n", ": Warn"},
 		"no such param kind": {"  paramKind: {apiVersion: example.com/v1, kind: None}\n" + rule, ": Deny"},
 	} {
-		d := enforced(t, c.spec, ", enforcement: {onError: [Warn]}")
+		d := decideEnforced(t, c.spec, ", enforcement: {onError: [Warn]}")
 		if got := does(d); got != c.want {
 			t.Errorf("%s: %q not %q", name, got, c.want)
 		}
 	}
-	d := enforced(t, "  paramKind: {apiVersion: v1, kind: ConfigMap}\n"+rule,
+	d := decideEnforced(t, "  paramKind: {apiVersion: v1, kind: ConfigMap}\n"+rule,
 		", paramRef: {name: none, parameterNotFoundAction: Deny}, enforcement: {onError: [Audit]}")
 	if got := does(d); got != ": Audit" || !d.Allowed || d.AuditAnnotations["validation.policy.admission.k8s.io/validation_failure"] == "" {
 		t.Errorf("a param that is missing: %q", got)
@@ -96,8 +96,8 @@ func TestCodes(t *testing.T) {
 		"reason: RequestEntityTooLarge":       "413 RequestEntityTooLarge",
 		"reason: Unauthorized, message: text": "401 Unauthorized",
 	} {
-		d := enforced(t, "  validations: [{"+rule+", expression: '"+refused+"'}]\n", "")
-		if got := said(d); !strings.HasPrefix(got, want+": ") {
+		d := decideEnforced(t, "  validations: [{"+rule+", expression: '"+refused+"'}]\n", "")
+		if got := describeDecision(d); !strings.HasPrefix(got, want+": ") {
 			t.Errorf("%s: %s", rule, got)
 		}
 	}
@@ -117,7 +117,7 @@ func TestGuard(t *testing.T) {
 		"errors": {`'` + broken + `'`, "first: Warn Audit"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := enforced(t, "  validations:\n  - {name: first, guard: true, expression: "+c.guard+", message: m}"+rest,
+			d := decideEnforced(t, "  validations:\n  - {name: first, guard: true, expression: "+c.guard+", message: m}"+rest,
 				", validationActions: [Warn, Audit]")
 			if got := does(d); got != c.want {
 				t.Fatalf("%q not %q", got, c.want)
@@ -151,16 +151,16 @@ func TestCombineAny(t *testing.T) {
 		"nothing but what may":      {[]string{none + "Allow}"}, true},
 		"the only one is elsewhere": {[]string{elsewhere}, true},
 	} {
-		if d := enforced(t, rules, c.bindings...); d.Allowed != c.allowed || d.Allowed && len(d.Violations) > 0 {
+		if d := decideEnforced(t, rules, c.bindings...); d.Allowed != c.allowed || d.Allowed && len(d.Violations) > 0 {
 			t.Errorf("%s: %v %+v", name, d.Allowed, d.Violations)
 		}
 	}
 	all := strings.Replace(rules, "Any", "All", 1)
-	if d := enforced(t, all, "", none+"Deny}"); d.Allowed {
+	if d := decideEnforced(t, all, "", none+"Deny}"); d.Allowed {
 		t.Error("all bindings count")
 	}
 	broken := "  combine: Any\n  failurePolicy: Ignore\n  validations: [{expression: '" + broken + "'}, {expression: 'false'}]\n"
-	if d := enforced(t, broken, "", ""); d.Allowed {
+	if d := decideEnforced(t, broken, "", ""); d.Allowed {
 		t.Error("an error that is ignored satisfies nothing")
 	}
 }

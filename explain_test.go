@@ -12,7 +12,7 @@ import (
 // TestExplainBelongsToTheCall tests concurrent calls on one engine: each gets the events of its own decision, in its
 // own order, and calls without a tracer get none.
 func TestExplainBelongsToTheCall(t *testing.T) {
-	engine, req := prepared(t, benchPolicies(benchLabel, benchSidecar))
+	engine, req := prepareBench(t, benchPolicies(benchLabel, benchSidecar))
 	want, err := engine.Mutate(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +74,7 @@ func TestExplainIsTimed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, req := prepared(t, benchPolicies(benchLabel))
+	_, req := prepareBench(t, benchPolicies(benchLabel))
 	usual, err := engine.Mutate(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +91,7 @@ func TestExplainIsTimed(t *testing.T) {
 
 // TestExplainObserves tests that concurrent calls get the branches of their own expressions.
 func TestExplainObserves(t *testing.T) {
-	engine, req := prepared(t, benchValidation)
+	engine, req := prepareBench(t, benchValidation)
 	branches, err := engine.Branches()
 	if err != nil || len(branches) != 1 {
 		t.Fatal(branches, err)

@@ -126,7 +126,7 @@ func TestItems(t *testing.T) {
 			d := admitPod(t, engine, podOf(t, pod(object)))
 			if message, denied := strings.CutPrefix(c.want, "!"); denied {
 				if d.Allowed || d.Status.Message != message {
-					t.Errorf("got  %s\nwant %s", said(d), message)
+					t.Errorf("got  %s\nwant %s", describeDecision(d), message)
 				}
 				return
 			}
@@ -174,18 +174,18 @@ func TestItemsBounds(t *testing.T) {
 	} {
 		d := admitPod(t, engineOf(t, policy), object)
 		if d.Allowed || !strings.Contains(d.Status.Message, want) {
-			t.Errorf("got %s, want %s", said(d), want)
+			t.Errorf("got %s, want %s", describeDecision(d), want)
 		}
 	}
 	delete(annotations, "a10000")
 	costly := "[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, [1,2,3,4,5,6,7,8,9,10].all(c, a + b + c > 0)))"
 	d := admitPod(t, engineOf(t, itemPolicy("condition: '"+costly+"'\n"+applies("metadata.annotations[*]", `objects.replace("y")`))), object)
 	if d.Allowed || !strings.Contains(d.Status.Message, "running out of cost budget") {
-		t.Errorf("got %s", said(d))
+		t.Errorf("got %s", describeDecision(d))
 	}
 	d = admitPod(t, engineOf(t, itemPolicy(applies("metadata.annotations[*]", `objects.replace("y")`))), object)
 	if !d.Allowed || !d.Mutated {
-		t.Errorf("got %s", said(d))
+		t.Errorf("got %s", describeDecision(d))
 	}
 }
 

@@ -26,7 +26,7 @@ spec: {policyName: NAME}
 ---
 `
 
-func importing(name, library, expression, fails string) string {
+func policyImporting(name, library, expression, fails string) string {
 	return strings.NewReplacer("NAME", name, "IMPORT", library, "EXPRESSION", expression, "FAILS", fails).Replace(importingPolicy)
 }
 
@@ -42,8 +42,8 @@ spec:
 `
 }
 
-// stored returns the set of a text in stored form.
-func stored(t *testing.T, text string) *policy.Set {
+// storedSet returns the set of a text in stored form.
+func storedSet(t *testing.T, text string) *policy.Set {
 	t.Helper()
 	docs, problems := manifest.Read(strings.NewReader(text), "libraries.yaml")
 	bundle := manifest.NewBundle(docs...)
@@ -82,8 +82,8 @@ func decideConfigMap(t *testing.T, e *Engine) *Decision {
 func TestChangedLibrary(t *testing.T) {
 	one, two := libraryOf("one", "", "x > 0"), libraryOf("two", "one", "one.f(x) && x < 9")
 	other := libraryOf("other", "", "x == 1")
-	set := stored(t, one+two+other+importing("a", "one", "one.f(1)", "Fail")+importing("b", "two", "two.f(1)", "Fail")+
-		importing("c", "other", "other.f(1)", "Fail"))
+	set := storedSet(t, one+two+other+policyImporting("a", "one", "one.f(1)", "Fail")+policyImporting("b", "two", "two.f(1)", "Fail")+
+		policyImporting("c", "other", "other.f(1)", "Fail"))
 	first := engineOf(t, set, nil)
 	if len(first.Rejections())+len(first.Failing()) > 0 || !decideConfigMap(t, first).Allowed {
 		t.Fatal(first.Rejections(), first.Failing())
@@ -97,7 +97,7 @@ func TestChangedLibrary(t *testing.T) {
 	}
 	same := engineOf(t, &policy.Set{Policies: set.Policies, Bindings: set.Bindings, Libraries: set.Libraries}, first)
 	changed := *set
-	changed.Libraries = append(stored(t, libraryOf("one", "", "x > 1")).Libraries, set.Libraries[1:]...)
+	changed.Libraries = append(storedSet(t, libraryOf("one", "", "x > 1")).Libraries, set.Libraries[1:]...)
 	next := engineOf(t, &changed, same)
 	was, again, is := programs(first), programs(same), programs(next)
 	compiled := 0
@@ -131,7 +131,7 @@ func TestBrokenLibrary(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, fails := range []string{"Fail", "Ignore"} {
-				e := engineOf(t, stored(t, c.libraries+importing("a", "one", "one.f(1)", fails)), nil)
+				e := engineOf(t, storedSet(t, c.libraries+policyImporting("a", "one", "one.f(1)", fails)), nil)
 				if len(e.Failing()) != 1 || !strings.Contains(e.Failing()[0].Status.Message, c.want) {
 					t.Errorf("%s: %+v", fails, e.Failing())
 				}
@@ -149,13 +149,13 @@ func TestBrokenLibrary(t *testing.T) {
 
 // TestImportsOfNew refuses a policy that is written before its libraries where it is to be in force at once.
 func TestImportsOfNew(t *testing.T) {
-	set := stored(t, importing("a", "one", "one.f(1)", "Fail"))
+	set := storedSet(t, policyImporting("a", "one", "one.f(1)", "Fail"))
 	set.Policies[0].Stored = false
 	e := engineOf(t, set, nil)
 	if len(e.Rejections()) != 1 || !strings.Contains(e.Rejections()[0].Status.Message, `spec.imports[0]: Not found: "one"`) {
 		t.Errorf("%+v", e.Rejections())
 	}
-	if len(stored(t, libraryOf("one", "two", "true")+libraryOf("two", "one", "true")).Libraries) != 2 {
+	if len(storedSet(t, libraryOf("one", "two", "true")+libraryOf("two", "one", "true")).Libraries) != 2 {
 		t.Error("libraries in a cycle are not there")
 	}
 }

@@ -56,7 +56,7 @@ func TestRequestCost(t *testing.T) {
 		}
 	}
 	if d := ask(free.Cost, all); !d.Allowed || d.Cost != free.Cost {
-		t.Errorf("at the limit: %s", said(d))
+		t.Errorf("at the limit: %s", describeDecision(d))
 	}
 	d := ask(2*one-1, all) // the second one exceeds the cost, and later ones are not evaluated
 	var failed []string
@@ -66,7 +66,7 @@ func TestRequestCost(t *testing.T) {
 		}
 	}
 	if got := strings.Join(failed, ","); got != "c,d" || d.Allowed || d.Denial.Policy != "d" || d.Cost != 2*one {
-		t.Errorf("beyond the limit: %q not evaluated, %s", got, said(d))
+		t.Errorf("beyond the limit: %q not evaluated, %s", got, describeDecision(d))
 	}
 	want := fmt.Sprintf("the policies before it cost %d CEL cost units, and the limit of a request is %d", 2*one,
 		2*one-1)
@@ -74,7 +74,7 @@ func TestRequestCost(t *testing.T) {
 		t.Error(d.Status.Message)
 	}
 	if d := ask(one-1, costly("a", "Fail")+costly("b", "Ignore")); !d.Allowed {
-		t.Errorf("only a policy of Ignore is left out: %s", said(d))
+		t.Errorf("only a policy of Ignore is left out: %s", describeDecision(d))
 	}
 }
 
@@ -95,11 +95,11 @@ func TestRequestCostOfMutations(t *testing.T) {
 			object)
 	}
 	if d := ask(0); !d.Allowed || len(d.Outcomes) != 2 {
-		t.Fatal(said(d))
+		t.Fatal(describeDecision(d))
 	}
 	d := ask(1)
 	if d.Allowed || len(d.Outcomes) != 2 || !errors.Is(d.Outcomes[1].Err, celgate.ErrRequestCost) {
-		t.Errorf("%s %+v", said(d), d.Outcomes)
+		t.Errorf("%s %+v", describeDecision(d), d.Outcomes)
 	}
 }
 
@@ -112,18 +112,18 @@ func TestGrownObjects(t *testing.T) {
 	}
 	const kilobyte = `lists.range(1024).map(i, "x").join("")`
 	if d := grow(kilobyte); !d.Allowed || !d.Mutated {
-		t.Error(said(d))
+		t.Error(describeDecision(d))
 	}
 	d := grow(`[` + kilobyte + `].map(k, lists.range(300).map(i, k).join(""))[0]`)
 	if d.Allowed || !strings.Contains(d.Status.Message, "Too long: may not be more than 262144 bytes") {
-		t.Errorf("more annotations than are stored: %.200s", said(d))
+		t.Errorf("more annotations than are stored: %.200s", describeDecision(d))
 	}
 	doubled := kilobyte
 	for range 18 {
 		doubled = `[` + doubled + `].map(k, k + k)[0]`
 	}
 	if d := grow(doubled); d.Allowed || !strings.Contains(d.Status.Message, "actual cost limit exceeded") {
-		t.Errorf("256 MiB: %s", said(d))
+		t.Errorf("256 MiB: %s", describeDecision(d))
 	}
 }
 

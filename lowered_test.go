@@ -85,12 +85,12 @@ func TestLoweredMutations(t *testing.T) {
 			mutated := 0
 			for i := range 60 {
 				object := randomWorkload(random, i%2 == 1 && !strings.Contains(mutation, "scope: spec."))
-				want, got := admitted(t, own, object), admitted(t, native, object)
+				want, got := admitNew(t, own, object), admitNew(t, native, object)
 				if want.Allowed != got.Allowed || !tree.Equal(want.Object, got.Object) {
 					text, _ := yaml.Marshal(object)
 					a, _ := yaml.Marshal(want.Object)
 					b, _ := yaml.Marshal(got.Object)
-					t.Fatalf("%s\n%s\ndialect: %s\n%s\nnative: %s\n%s\n%s", mutation, text, said(want), a, said(got), b,
+					t.Fatalf("%s\n%s\ndialect: %s\n%s\nnative: %s\n%s\n%s", mutation, text, describeDecision(want), a, describeDecision(got), b,
 						nativeText(t, policies, types))
 				}
 				if want.Mutated {
@@ -194,8 +194,8 @@ func randomWorkload(r *rand.Rand, deployment bool) map[string]any {
 		"template": map[string]any{"metadata": map[string]any{"labels": labels}, "spec": spec}}}
 }
 
-// admitted returns the answer of an engine for the creation of an object.
-func admitted(t *testing.T, engine *celgate.Engine, object map[string]any) *celgate.Decision {
+// admitNew returns the answer of an engine for the creation of an object.
+func admitNew(t *testing.T, engine *celgate.Engine, object map[string]any) *celgate.Decision {
 	t.Helper()
 	kind := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
 	resource := schema.GroupVersionResource{Version: "v1", Resource: "pods"}

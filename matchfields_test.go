@@ -9,9 +9,9 @@ import (
 	"github.com/celgate/celgate/explain"
 )
 
-// matching returns a policy that denies every matching request: constraints are further members of its
+// matchingPolicy returns a policy that denies every matching request: constraints are further members of its
 // matchConstraints.
-func matching(constraints, binding string) string {
+func matchingPolicy(constraints, binding string) string {
 	return fmt.Sprintf(`
 apiVersion: policy.celgate.dev/v1alpha1
 kind: AdmissionPolicy
@@ -51,7 +51,7 @@ func TestMatchFields(t *testing.T) {
 		{"", "  matchResources: {namespaces: [shop]}", "ConfigMap", "namespaces",
 			"namespaces says shop; the object is in namespace team of the binding"},
 	} {
-		engine := limitedEngine(t, matching(c.constraints, c.binding)+team)
+		engine := limitedEngine(t, matchingPolicy(c.constraints, c.binding)+team)
 		for _, r := range engine.Rejections() {
 			t.Fatal(r.Status.Message)
 		}
@@ -99,7 +99,7 @@ func TestMatchFieldsRefused(t *testing.T) {
 		"excludeResourceRules: [{apiGroups: [''], apiVersions: [v1], operations: ['*'], kinds: [Pod, Pod]}]":               `excludeResourceRules[0].kinds[1]: Duplicate value: "Pod"`,
 		"excludeResourceRules: [{apiGroups: [''], apiVersions: [v1], operations: ['*']}]":                                  "excludeResourceRules[0].resources: Required value",
 	} {
-		rejected := limitedEngine(t, matching("    "+constraints, "")).Rejections()
+		rejected := limitedEngine(t, matchingPolicy("    "+constraints, "")).Rejections()
 		if len(rejected) != 1 || !strings.Contains(rejected[0].Status.Message, want) {
 			t.Errorf("%s: %d rejected", constraints, len(rejected))
 			for _, r := range rejected {
@@ -107,7 +107,7 @@ func TestMatchFieldsRefused(t *testing.T) {
 			}
 		}
 	}
-	rejected := limitedEngine(t, matching("", "  matchResources: {permissions: [{verb: a}]}")).Rejections()
+	rejected := limitedEngine(t, matchingPolicy("", "  matchResources: {permissions: [{verb: a}]}")).Rejections()
 	if len(rejected) != 1 || !strings.Contains(rejected[0].Status.Message, "spec.matchResources.permissions[0].resource: Required value") {
 		t.Error(rejected)
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/celgate/celgate"
 )
 
-// metered sends a ConfigMap to an engine with metering, for which an AdmissionPolicy exists.
-func metered(t *testing.T, spec string) *celgate.Decision {
+// decideMetered sends a ConfigMap to an engine with metering, for which an AdmissionPolicy exists.
+func decideMetered(t *testing.T, spec string) *celgate.Decision {
 	t.Helper()
 	policies := strings.Replace(dialectPolicy("p", spec), configMapRules, mutableRules, 1)
 	engine := engineWith(t, policies, celgate.Options{Metered: true})
@@ -26,7 +26,7 @@ func metered(t *testing.T, spec string) *celgate.Decision {
 // TestMetered counts the spent part of each budget, and the evaluated variables: once for the conditions, once for the
 // validations, again for messages, and not those that are unused.
 func TestMetered(t *testing.T) {
-	d := metered(t, `
+	d := decideMetered(t, `
   matchConditions: [{name: m, expression: object.metadata.name == "c"}]
   variables:
   - {name: used, expression: object.data.a}
@@ -112,10 +112,10 @@ func TestBudgetSpent(t *testing.T) {
 			"  mutationValidationPolicy: Skip\n  mutations: [{patchType: JSONMergePatch, jsonMergePatch: {expression: '" +
 			strings.Join(sum, " && ") + ` ? {"data": {"x": "y"}} : {}'}}]` + "\n"},
 	} {
-		d := metered(t, c.spec)
+		d := decideMetered(t, c.spec)
 		i := slices.IndexFunc(d.Spendings(), func(s celgate.Spending) bool { return s.Budget == c.of })
 		if i < 0 || d.Spendings()[i].Units != d.Spendings()[i].Of+1 || d.Allowed {
-			t.Errorf("%s: %+v %s", c.of, d.Spendings(), said(d))
+			t.Errorf("%s: %+v %s", c.of, d.Spendings(), describeDecision(d))
 		}
 	}
 }

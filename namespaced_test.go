@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// owned is a policy for ConfigMaps and PersistentVolumes and its binding of the namespace team.
-func owned(policySpec, binding string) string {
+// ownedPolicy is a policy for ConfigMaps and PersistentVolumes and its binding of the namespace team.
+func ownedPolicy(policySpec, binding string) string {
 	return `
 apiVersion: policy.celgate.dev/v1alpha1
 kind: AdmissionPolicy
@@ -28,16 +28,16 @@ spec:
 
 // TestNamespacedBinding binds a policy in a namespace; the cases lowered/bound-* test the matching objects.
 func TestNamespacedBinding(t *testing.T) {
-	engine := limitedEngine(t, owned("  bindable: [Namespaces]", "  policyName: owned")+"apiVersion: v1\nkind: Namespace\nmetadata: {name: team}\n")
+	engine := limitedEngine(t, ownedPolicy("  bindable: [Namespaces]", "  policyName: owned")+"apiVersion: v1\nkind: Namespace\nmetadata: {name: team}\n")
 	for _, r := range engine.Rejections() {
 		t.Fatal(r.Status.Message)
 	}
 	if d := create(t, engine, "ConfigMap"); d.Allowed ||
 		!strings.Contains(d.Status.Message, "AdmissionPolicy 'owned' with binding 'team/own' denied request: bound") {
-		t.Error(said(d))
+		t.Error(describeDecision(d))
 	}
 	if d := create(t, engine, "PersistentVolume"); !d.Allowed {
-		t.Error("an object without a namespace: " + said(d))
+		t.Error("an object without a namespace: " + describeDecision(d))
 	}
 }
 
@@ -56,7 +56,7 @@ func TestNamespacedBindingRefused(t *testing.T) {
 		"excluded ones":        {open, "  policyName: owned\n  matchResources: {excludeNamespaces: [a]}", "spec.matchResources.excludeNamespaces: Forbidden"},
 		"a namespace selector": {open, "  policyName: owned\n  matchResources: {namespaceSelector: {matchLabels: {a: b}}}", "spec.matchResources.namespaceSelector: Forbidden"},
 	} {
-		rejected := limitedEngine(t, owned(c.policy, c.binding)).Rejections()
+		rejected := limitedEngine(t, ownedPolicy(c.policy, c.binding)).Rejections()
 		if len(rejected) != 1 || !strings.Contains(rejected[0].Status.Message, c.want) {
 			t.Errorf("%s: %d rejected", name, len(rejected))
 			for _, r := range rejected {
@@ -64,7 +64,7 @@ func TestNamespacedBindingRefused(t *testing.T) {
 			}
 		}
 	}
-	cluster := strings.NewReplacer("Namespaced", "", ", namespace: team", "").Replace(owned("  bindable: [NAMESPACES]", "  policyName: owned"))
+	cluster := strings.NewReplacer("Namespaced", "", ", namespace: team", "").Replace(ownedPolicy("  bindable: [NAMESPACES]", "  policyName: owned"))
 	cluster = strings.Replace(cluster, "NAMESPACES", "Namespaces", 1)
 	if rejected := limitedEngine(t, cluster).Rejections(); len(rejected) != 1 ||
 		!strings.Contains(rejected[0].Status.Message, "the policy owned is bindable in namespaces only") {
@@ -72,7 +72,7 @@ func TestNamespacedBindingRefused(t *testing.T) {
 	}
 	for bindable, want := range map[string]string{"[Team]": `spec.bindable[0]: Unsupported value: "Team"`,
 		"[Cluster, Cluster]": `spec.bindable[1]: Duplicate value: "Cluster"`} {
-		rejected := limitedEngine(t, strings.Split(owned("  bindable: "+bindable, ""), "---")[0]).Rejections()
+		rejected := limitedEngine(t, strings.Split(ownedPolicy("  bindable: "+bindable, ""), "---")[0]).Rejections()
 		if len(rejected) != 1 || !strings.Contains(rejected[0].Status.Message, want) {
 			t.Error(bindable, rejected)
 		}

@@ -133,7 +133,7 @@ func TestObjects(t *testing.T) {
 				d := admitPod(t, engine, podOf(t, of.pod))
 				if message, denied := strings.CutPrefix(of.want, "!"); denied {
 					if d.Allowed || !strings.Contains(d.Status.Message, message) {
-						t.Errorf("got %s, want a denial with %s", said(d), message)
+						t.Errorf("got %s, want a denial with %s", describeDecision(d), message)
 					}
 					continue
 				}

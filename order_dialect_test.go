@@ -98,8 +98,8 @@ func TestOrderOfDialect(t *testing.T) {
 			"a\nb", "OtherWebhook policies.yaml:2:1: AdmissionPolicy a: a reads data.y, which b writes: failurePolicy Fail runs before Ignore"},
 		"order against failurePolicy": {sets("a", "x", `"1"`, "order: {after: [b]}") + sets("b", "y", `"1"`, "failurePolicy: Ignore"),
 			"a\nb", `Contradiction policies.yaml:8:19: AdmissionPolicy a: spec.order.after[0]: Invalid value: "b": b has failurePolicy Ignore and a Fail, which runs first`},
-		"released policies come first": {sets("a", "x", "object.data.y", "") + released("b", `Object{data: {"y": "1"}}`), "b\na", ""},
-		"order before a released one": {sets("a", "x", `"1"`, "order: {before: [b]}") + released("b", "Object{}"), "b\na",
+		"released policies come first": {sets("a", "x", "object.data.y", "") + releasedPolicy("b", `Object{data: {"y": "1"}}`), "b\na", ""},
+		"order before a released one": {sets("a", "x", `"1"`, "order: {before: [b]}") + releasedPolicy("b", "Object{}"), "b\na",
 			`Contradiction policies.yaml:8:20: AdmissionPolicy a: spec.order.before[0]: Invalid value: "b": b is a MutatingAdmissionPolicy, and those run before policies of the dialect`},
 		"what is computed may be everything": {mutates("b", `variables.p`, "variables: [{name: p, expression: 'dyn([Object{}])[0]'}]") +
 			sets("a", "x", "object.data.y", ""), "b\na: after b, which may write data.y", ""},
@@ -119,7 +119,7 @@ func TestOrderOfDialect(t *testing.T) {
 	}
 }
 
-func released(name, expression string) string {
+func releasedPolicy(name, expression string) string {
 	native := strings.NewReplacer("policy.celgate.dev/v1alpha1", "admissionregistration.k8s.io/v1",
 		"kind: AdmissionPolicy", "kind: MutatingAdmissionPolicy")
 	return native.Replace(mutates(name, expression, ""))
@@ -129,7 +129,7 @@ func released(name, expression string) string {
 // order has the same result as as many passes as there are policies in the order of the names.
 func TestDerivedOrderNeedsOnePass(t *testing.T) {
 	chain := sets("a", "a", "object.data.b", "") + sets("b", "b", "object.data.c", "") + sets("c", "c", `"1"`, "")
-	if got := said(admit(t, chain, "{b: \"0\", c: \"0\"}")); got != "map[a:1 b:1 c:1]" {
+	if got := describeDecision(admit(t, chain, "{b: \"0\", c: \"0\"}")); got != "map[a:1 b:1 c:1]" {
 		t.Error(got)
 	}
 }
@@ -164,7 +164,7 @@ func TestPassesOfDialect(t *testing.T) {
 			sets("b", "x", `"b"`, ifNeeded+"\n  maxPasses: 5"), "{}", "map[x:b]", 10,
 			`[AdmissionPolicy a does not converge: it conflicts with AdmissionPolicy b over data.x: "a", "b", "a", "b", "a", "b", "a", "b", "a", "b", "a"]`},
 		"released policies run again as ever": {
-			strings.ReplaceAll(released("a", `Object{data: {"count": object.data.count + "+"}}`), "Never", "IfNeeded") +
+			strings.ReplaceAll(releasedPolicy("a", `Object{data: {"count": object.data.count + "+"}}`), "Never", "IfNeeded") +
 				sets("b", "key", `"1"`, ""), "{count: \"\"}", "map[count:++ key:1]", 3, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -173,7 +173,7 @@ func TestPassesOfDialect(t *testing.T) {
 			if len(d.Fights()) > 0 {
 				fights = fmt.Sprint(d.Fights())
 			}
-			if got := said(d); got != c.want || len(d.Changes) != c.changes || fights != c.fights {
+			if got := describeDecision(d); got != c.want || len(d.Changes) != c.changes || fights != c.fights {
 				t.Errorf("%s in %d changes, fights %s\nwant %s in %d, %s", got, len(d.Changes), fights, c.want, c.changes, c.fights)
 			}
 			for _, f := range d.Fights() {

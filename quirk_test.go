@@ -18,43 +18,43 @@ type acting struct{ minor, policies, object, state string }
 
 // toldAt are examples of the quirks that decisions report.
 var toldAt = map[quirks.ID]acting{
-	quirks.AuditAnnotationAuthorizer: {"1.37", validating("", "true",
+	quirks.AuditAnnotationAuthorizer: {"1.37", validatingPolicy("", "true",
 		"\n  auditAnnotations: [{key: may, valueExpression: \"string(authorizer.path('/x').check('get').allowed())\"}]"),
 		madeConfigMap, ""},
-	quirks.CIDRContains:    {"1.31", validating("", "cidr('10.0.0.0/8').containsCIDR('10.1.0.0/16')", ""), madeConfigMap, ""},
-	quirks.EmptyTextSearch: {"1.36", validating("", "'abc'.indexOf('', -1) < 0", ""), madeConfigMap, ""},
-	quirks.EquivalentMutation: {"1.37", strings.Replace(applying("Object{spec: Object.spec{minReplicas: 2}}"),
+	quirks.CIDRContains:    {"1.31", validatingPolicy("", "cidr('10.0.0.0/8').containsCIDR('10.1.0.0/16')", ""), madeConfigMap, ""},
+	quirks.EmptyTextSearch: {"1.36", validatingPolicy("", "'abc'.indexOf('', -1) < 0", ""), madeConfigMap, ""},
+	quirks.EquivalentMutation: {"1.37", strings.Replace(applyingPolicy("Object{spec: Object.spec{minReplicas: 2}}"),
 		everything, "{apiGroups: [autoscaling], apiVersions: [v2], operations: [CREATE], resources: ['*']}", 1),
 		`{apiVersion: autoscaling/v1, kind: HorizontalPodAutoscaler, metadata: {name: a, namespace: default},
 		spec: {maxReplicas: 3, scaleTargetRef: {kind: Deployment, name: a}}}`, ""},
-	quirks.FirstFailureAudited: {"1.36", validating("", "false", "\n  - expression: 1 > 2"), madeConfigMap, ""},
-	quirks.IntegerTruncation: {"1.37", applying("Object{spec: Object.spec{replicas: 5000000001}}"),
+	quirks.FirstFailureAudited: {"1.36", validatingPolicy("", "false", "\n  - expression: 1 > 2"), madeConfigMap, ""},
+	quirks.IntegerTruncation: {"1.37", applyingPolicy("Object{spec: Object.spec{replicas: 5000000001}}"),
 		`{apiVersion: apps/v1, kind: Deployment, metadata: {name: a, namespace: default}, spec: {template: {}}}`, ""},
-	quirks.LibraryCosts: {"1.31", validating("", "object.data.long.split('').all(x, object.data.long.replace('x', 'yy')."+
+	quirks.LibraryCosts: {"1.31", validatingPolicy("", "object.data.long.split('').all(x, object.data.long.replace('x', 'yy')."+
 		"replace('y', 'zz').replace('z', 'ww').size() > 0)", ""), madeConfigMap, ""},
-	quirks.LiveDuplicates: {"1.34", strings.ReplaceAll(applying("Object{metadata: Object.metadata{labels: {'a': 'b'}}}"),
+	quirks.LiveDuplicates: {"1.34", strings.ReplaceAll(applyingPolicy("Object{metadata: Object.metadata{labels: {'a': 'b'}}}"),
 		"k8s.io/v1", "k8s.io/v1beta1"),
 		`{apiVersion: v1, kind: Pod, metadata: {name: a, namespace: default}, spec: {containers: [{name: a, image: a,
 		env: [{name: A, value: a}, {name: A, value: b}]}]}}`, ""},
-	quirks.LostMutation: {"1.37", strings.Replace(applying("Object{spec: Object.spec{a: 'b'}}"), everything,
+	quirks.LostMutation: {"1.37", strings.Replace(applyingPolicy("Object{spec: Object.spec{a: 'b'}}"), everything,
 		"{apiGroups: [example.com], apiVersions: [v1], operations: [CREATE], resources: ['*']}", 1) + "---" +
-		strings.ReplaceAll(strings.Replace(applying("Object{spec: Object.spec{c: 'd'}}"), everything,
+		strings.ReplaceAll(strings.Replace(applyingPolicy("Object{spec: Object.spec{c: 'd'}}"), everything,
 			"{apiGroups: [example.com], apiVersions: [v2], operations: [CREATE], resources: ['*']}", 1), "acts", "too"),
 		"{apiVersion: example.com/v1, kind: Widget, metadata: {name: a, namespace: default}, spec: {}}", madeWidgets},
-	quirks.OptionalOfAny:       {"1.36", validating("", "object.metadata.name.orValue('x') == 'a'", ""), madeConfigMap, ""},
-	quirks.PatchBigInteger:     {"1.37", patching("/metadata/labels/a", "9007199254740993"), madeConfigMap, ""},
-	quirks.PatchDecodeError:    {"1.37", patching("/data/a", "[1]"), madeConfigMap, ""},
-	quirks.PatchNilMap:         {"1.37", patching("/data", "null", "/data/a", "'b'"), madeConfigMap, ""},
-	quirks.PatchReflectedValue: {"1.37", patching("/data/a", "request.userInfo"), madeConfigMap, ""},
+	quirks.OptionalOfAny:       {"1.36", validatingPolicy("", "object.metadata.name.orValue('x') == 'a'", ""), madeConfigMap, ""},
+	quirks.PatchBigInteger:     {"1.37", patchingPolicy("/metadata/labels/a", "9007199254740993"), madeConfigMap, ""},
+	quirks.PatchDecodeError:    {"1.37", patchingPolicy("/data/a", "[1]"), madeConfigMap, ""},
+	quirks.PatchNilMap:         {"1.37", patchingPolicy("/data", "null", "/data/a", "'b'"), madeConfigMap, ""},
+	quirks.PatchReflectedValue: {"1.37", patchingPolicy("/data/a", "request.userInfo"), madeConfigMap, ""},
 	quirks.PatchWithoutValue: {"1.34", strings.NewReplacer("'add'", "'replace'", "k8s.io/v1", "k8s.io/v1beta1").
-		Replace(patching("", "'x'")), madeConfigMap, ""},
-	quirks.QuantityAliased: {"1.36", validating("\n  variables: [{name: q, expression: quantity(object.data.q)}]",
+		Replace(patchingPolicy("", "'x'")), madeConfigMap, ""},
+	quirks.QuantityAliased: {"1.36", validatingPolicy("\n  variables: [{name: q, expression: quantity(object.data.q)}]",
 		"variables.q.add(quantity('1')).isGreaterThan(quantity('0'))",
 		"\n  - expression: variables.q.isLessThan(quantity(object.data.q))"), madeConfigMap, ""},
-	quirks.RangeUnbounded: {"1.36", validating("", "lists.range(-1).size() == 0", ""), madeConfigMap, ""},
-	quirks.SearchBounds:   {"1.31", validating("", "'abc'.indexOf('b', 9) < 0", ""), madeConfigMap, ""},
-	quirks.SlowLoop:       {"1.37", validating("", "lists.range(20000).all(i, i >= 0)", ""), madeConfigMap, ""},
-	quirks.TextCosts: {"1.36", validating("", "lists.range(12000).all(i, object.data.long.startsWith('x'))", ""),
+	quirks.RangeUnbounded: {"1.36", validatingPolicy("", "lists.range(-1).size() == 0", ""), madeConfigMap, ""},
+	quirks.SearchBounds:   {"1.31", validatingPolicy("", "'abc'.indexOf('b', 9) < 0", ""), madeConfigMap, ""},
+	quirks.SlowLoop:       {"1.37", validatingPolicy("", "lists.range(20000).all(i, i >= 0)", ""), madeConfigMap, ""},
+	quirks.TextCosts: {"1.36", validatingPolicy("", "lists.range(12000).all(i, object.data.long.startsWith('x'))", ""),
 		madeConfigMap, ""},
 }
 
@@ -89,7 +89,7 @@ spec:
   - {name: v2, served: true, storage: false, schema: *any}
 `
 
-func validating(variables, expression, more string) string {
+func validatingPolicy(variables, expression, more string) string {
 	return fmt.Sprintf(`
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
@@ -106,7 +106,7 @@ spec: {policyName: acts, validationActions: [Warn, Audit]}
 `, rules, variables, expression, more)
 }
 
-func mutating(mutation string) string {
+func mutatingPolicy(mutation string) string {
 	return fmt.Sprintf(`
 apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingAdmissionPolicy
@@ -122,17 +122,17 @@ spec: {policyName: acts}
 `, rules, mutation)
 }
 
-func applying(expression string) string {
-	return mutating(fmt.Sprintf("{patchType: ApplyConfiguration, applyConfiguration: {expression: %q}}", expression))
+func applyingPolicy(expression string) string {
+	return mutatingPolicy(fmt.Sprintf("{patchType: ApplyConfiguration, applyConfiguration: {expression: %q}}", expression))
 }
 
-// patching adds values at paths.
-func patching(pairs ...string) string {
+// patchingPolicy adds values at paths.
+func patchingPolicy(pairs ...string) string {
 	var ops []string
 	for pair := range slices.Chunk(pairs, 2) {
 		ops = append(ops, fmt.Sprintf("JSONPatch{op: 'add', path: '%s', value: %s}", pair[0], pair[1]))
 	}
-	return mutating(fmt.Sprintf("{patchType: JSONPatch, jsonPatch: {expression: %q}}", "["+strings.Join(ops, ", ")+"]"))
+	return mutatingPolicy(fmt.Sprintf("{patchType: JSONPatch, jsonPatch: {expression: %q}}", "["+strings.Join(ops, ", ")+"]"))
 }
 
 // TestEveryQuirkIsTold triggers each quirk: the decision reports it, except in a minor without the quirk.
@@ -146,11 +146,11 @@ func TestEveryQuirkIsTold(t *testing.T) {
 			continue
 		}
 		t.Run(string(q.ID), func(t *testing.T) {
-			if noted := c.noted(t, c.minor); !slices.Contains(noted, string(q.ID)) {
+			if noted := c.notedQuirks(t, c.minor); !slices.Contains(noted, string(q.ID)) {
 				t.Errorf("noted %v", noted)
 			}
 			if q.Until != "" {
-				if noted := c.noted(t, q.Until); slices.Contains(noted, string(q.ID)) {
+				if noted := c.notedQuirks(t, q.Until); slices.Contains(noted, string(q.ID)) {
 					t.Errorf("%s notes it", q.Until)
 				}
 			}
@@ -163,8 +163,8 @@ func TestEveryQuirkIsTold(t *testing.T) {
 	}
 }
 
-// noted returns the quirks that a minor notes about the creation.
-func (c acting) noted(t *testing.T, minor string) (noted []string) {
+// notedQuirks returns the quirks that a minor notes about the creation.
+func (c acting) notedQuirks(t *testing.T, minor string) (noted []string) {
 	t.Helper()
 	set, err := load(c.policies)
 	if err != nil {

@@ -23,7 +23,7 @@ func TestSingleton(t *testing.T) {
 		"  singletonPolicy: true\n  reinvocationPolicy: Never\n  mutations: [{patchType: JSONMergePatch, jsonMergePatch: {expression: '{\"data\": {\"c\": \"d\"}}'}}]\n":                            "map[a:b c:d]",
 		"  singletonPolicy: true\n  mutationActions: [Warn]\n  reinvocationPolicy: Never\n  mutations: [{patchType: JSONMergePatch, jsonMergePatch: {expression: '{\"data\": {\"c\": \"d\"}}'}}]\n": "map[a:b]",
 	} {
-		if got := said(admit(t, singleton(spec), "{a: b}")); got != want {
+		if got := describeDecision(admit(t, singleton(spec), "{a: b}")); got != want {
 			t.Errorf("%s%s\nnot\n%s", spec, got, want)
 		}
 	}

@@ -72,7 +72,7 @@ func TestTemplates(t *testing.T) {
 				t.Fatalf("%q not %q", got, c.want)
 			}
 			if d.Allowed == strings.Contains(c.want, "Deny") || len(d.Violations) > 0 && d.Violations[0].Scope != c.scope {
-				t.Errorf("%s: %+v", said(d), d.Violations)
+				t.Errorf("%s: %+v", describeDecision(d), d.Violations)
 			}
 		})
 	}

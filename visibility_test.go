@@ -8,8 +8,8 @@ import (
 	"github.com/celgate/celgate"
 )
 
-// seen returns the parts of an answer that the client sees: the status with its causes, and the warnings.
-func seen(d *celgate.Decision) string {
+// clientView returns the parts of an answer that the client sees: the status with its causes, and the warnings.
+func clientView(d *celgate.Decision) string {
 	var parts []string
 	if d.Status != nil {
 		parts = append(parts, fmt.Sprint(d.Status.Code, " ", d.Status.Reason, " ", d.Status.Message))
@@ -68,7 +68,7 @@ func TestVisibility(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text := seen(d)
+		text := clientView(d)
 		audit := d.AuditAnnotations["validation.policy.admission.k8s.io/validation_failure"]
 		if strings.Contains(text, "hush") != c.client || (text != "") != c.reported || strings.Contains(audit, "hush") != c.audited {
 			t.Errorf("%s: the client sees %q, the audit log has %q", name, text, audit)

@@ -169,13 +169,13 @@ func schemaOf(t *testing.T, text []byte) map[string]any {
 
 // keepUnknown keeps unknown members of all objects with properties.
 func keepUnknown(schema any) {
-	each(schema, func(s map[string]any) { s["x-kubernetes-preserve-unknown-fields"] = true })
+	visitObjects(schema, func(s map[string]any) { s["x-kubernetes-preserve-unknown-fields"] = true })
 }
 
-func drop(schema any, key string) { each(schema, func(s map[string]any) { delete(s, key) }) }
+func drop(schema any, key string) { visitObjects(schema, func(s map[string]any) { delete(s, key) }) }
 
-// each calls do for all schemas of objects with properties.
-func each(schema any, do func(map[string]any)) {
+// visitObjects calls do for all schemas of objects with properties.
+func visitObjects(schema any, do func(map[string]any)) {
 	s, ok := schema.(map[string]any)
 	if !ok {
 		return
@@ -183,11 +183,11 @@ func each(schema any, do func(map[string]any)) {
 	if properties, ok := s["properties"].(map[string]any); ok {
 		do(s)
 		for _, p := range properties {
-			each(p, do)
+			visitObjects(p, do)
 		}
 	}
-	each(s["items"], do)
-	each(s["additionalProperties"], do)
+	visitObjects(s["items"], do)
+	visitObjects(s["additionalProperties"], do)
 }
 
 // A generator makes schemas of the types of one kind.
@@ -202,7 +202,7 @@ func (g *generator) object(name string, path []string) map[string]any {
 	decl := g.types[name]
 	of := decl.Specs[0].(*ast.TypeSpec).Type.(*ast.StructType)
 	properties, required := map[string]any{}, []any{}
-	base := g.embedded(of, path)
+	base := g.embeddedSchema(of, path)
 	if base != nil {
 		properties, _ = base["properties"].(map[string]any)
 		required, _ = base["required"].([]any)
@@ -215,7 +215,7 @@ func (g *generator) object(name string, path []string) map[string]any {
 		}
 		schema := g.field(f, append(path[:len(path):len(path)], member))
 		if known, ok := properties[member].(map[string]any); ok {
-			schema = g.over(known, schema)
+			schema = g.overlay(known, schema)
 			required = slices.DeleteFunc(required, func(name any) bool { return name == member })
 			whereGiven(base, member)
 		}
@@ -240,13 +240,13 @@ func (g *generator) object(name string, path []string) map[string]any {
 	return schema
 }
 
-// embedded returns the schema of the released type that a struct embeds, at a path of the definitions; nil if none.
-func (g *generator) embedded(of *ast.StructType, path []string) map[string]any {
+// embeddedSchema returns the schema of the released type that a struct embeds, at a path of the definitions, or nil.
+func (g *generator) embeddedSchema(of *ast.StructType, path []string) map[string]any {
 	for _, f := range of.Fields.List {
 		if len(f.Names) > 0 || len(path) == 0 {
 			continue
 		}
-		known := g.known(path)
+		known := g.releasedSchema(path)
 		if items, ok := known["items"].(map[string]any); ok {
 			known = items
 		}
@@ -255,9 +255,9 @@ func (g *generator) embedded(of *ast.StructType, path []string) map[string]any {
 	return nil
 }
 
-// over returns the schema of a field that takes the place of a released one: the released one, with the items of the
+// overlay returns the schema of a field that takes the place of a released one: the released one, with the items of the
 // new.
-func (g *generator) over(released, schema map[string]any) map[string]any {
+func (g *generator) overlay(released, schema map[string]any) map[string]any {
 	if items, ok := schema["items"].(map[string]any); ok && items["properties"] != nil {
 		released["items"] = items
 	}
@@ -278,9 +278,9 @@ func whereGiven(schema map[string]any, member string) {
 
 // field returns the schema of a field: that of the released kinds for a type of theirs that they have there.
 func (g *generator) field(f *ast.Field, path []string) map[string]any {
-	schema := g.typed(f.Type, path)
+	schema := g.typeSchema(f.Type, path)
 	if ofReleased(f.Type) {
-		if known := g.known(path); known != nil {
+		if known := g.releasedSchema(path); known != nil {
 			schema = known
 		}
 	}
@@ -301,8 +301,8 @@ func ofReleased(x ast.Expr) bool {
 	return false
 }
 
-// known returns a copy of the schema that a released kind has at a path; nil if none has.
-func (g *generator) known(path []string) map[string]any {
+// releasedSchema returns a copy of the schema that a released kind has at a path; nil if none has.
+func (g *generator) releasedSchema(path []string) map[string]any {
 	for _, root := range g.released {
 		at := root
 		for _, member := range path {
@@ -313,38 +313,38 @@ func (g *generator) known(path []string) map[string]any {
 			at, _ = properties[member].(map[string]any)
 		}
 		if at != nil {
-			return copied(at).(map[string]any)
+			return copyTree(at).(map[string]any)
 		}
 	}
 	return nil
 }
 
-func copied(value any) any {
+func copyTree(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
 		out := make(map[string]any, len(value))
 		for k, v := range value {
-			out[k] = copied(v)
+			out[k] = copyTree(v)
 		}
 		return out
 	case []any:
 		out := make([]any, len(value))
 		for i, v := range value {
-			out[i] = copied(v)
+			out[i] = copyTree(v)
 		}
 		return out
 	}
 	return value
 }
 
-func (g *generator) typed(x ast.Expr, path []string) map[string]any {
+func (g *generator) typeSchema(x ast.Expr, path []string) map[string]any {
 	switch x := x.(type) {
 	case *ast.StarExpr:
-		return g.typed(x.X, path)
+		return g.typeSchema(x.X, path)
 	case *ast.ArrayType:
-		return map[string]any{"type": "array", "x-kubernetes-list-type": "atomic", "items": g.typed(x.Elt, path)}
+		return map[string]any{"type": "array", "x-kubernetes-list-type": "atomic", "items": g.typeSchema(x.Elt, path)}
 	case *ast.MapType:
-		return map[string]any{"type": "object", "additionalProperties": g.typed(x.Value, path)}
+		return map[string]any{"type": "object", "additionalProperties": g.typeSchema(x.Value, path)}
 	case *ast.SelectorExpr:
 		return map[string]any{"type": "string"} // or one that the released kinds have
 	case *ast.Ident:

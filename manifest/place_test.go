@@ -117,7 +117,7 @@ func TestSource(t *testing.T) {
 		documents[2].Item != "items[1]" {
 		t.Error("the items of a List must share their Source")
 	}
-	if got := together(documents); got != text {
+	if got := joinTexts(documents); got != text {
 		t.Errorf("got  %q\nwant %q", got, text)
 	}
 }
@@ -132,14 +132,14 @@ func TestSourceTail(t *testing.T) {
 			if len(problems) != 0 {
 				t.Fatalf("%.60q: %v", start+end, problems)
 			}
-			if got := together(documents); got != start+end {
+			if got := joinTexts(documents); got != start+end {
 				t.Errorf("got  %.200q\nwant %.200q", got, start+end)
 			}
 		}
 	}
 }
 
-func together(documents []*manifest.Document) (text string) {
+func joinTexts(documents []*manifest.Document) (text string) {
 	for i, d := range documents {
 		if i == 0 || d.Source != documents[i-1].Source {
 			text += d.Source.Lead + d.Source.Text

@@ -59,8 +59,8 @@ func open(t *testing.T) (context.Context, string) {
 	return ctx, server.URL + "/"
 }
 
-// until waits for a condition in the page.
-func until(condition string) chromedp.Action {
+// waitFor waits for a condition in the page.
+func waitFor(condition string) chromedp.Action {
 	return chromedp.Poll(condition, nil,
 		chromedp.WithPollingInterval(20*time.Millisecond), chromedp.WithPollingTimeout(4*time.Minute))
 }
@@ -72,12 +72,12 @@ func example(name string) chromedp.Action {
 	return chromedp.Tasks{
 		chromedp.Evaluate(`window.celgateAnswered = null`, nil),
 		chromedp.Evaluate(fmt.Sprintf(`(() => { const menu = document.getElementById("example"); menu.value = %q; menu.dispatchEvent(new Event("change")); return menu.value })()`, name), nil),
-		until(answered),
+		waitFor(answered),
 	}
 }
 
-// applied returns the verdicts of celgate apply about an example.
-func applied(t *testing.T, name string) []item {
+// applyVerdicts returns the verdicts of celgate apply about an example.
+func applyVerdicts(t *testing.T, name string) []item {
 	t.Helper()
 	dir := filepath.Join("..", "..", "examples", name)
 	args := []string{"explain", "-o", "json", "-p", filepath.Join(dir, "policy.yaml")}
@@ -142,7 +142,7 @@ func TestExamples(t *testing.T) {
 		}
 	}
 	began := time.Now()
-	if err := chromedp.Run(ctx, chromedp.Navigate(address), until(answered)); err != nil {
+	if err := chromedp.Run(ctx, chromedp.Navigate(address), waitFor(answered)); err != nil {
 		t.Fatal(err, complaint(ctx))
 	}
 	t.Logf("first answer after %v", time.Since(began).Round(time.Millisecond))
@@ -166,7 +166,7 @@ func TestExamples(t *testing.T) {
 			}
 			got[i].Subject = strings.TrimSuffix(subject, "*")
 		}
-		if want := applied(t, name); !slices.Equal(got, want) {
+		if want := applyVerdicts(t, name); !slices.Equal(got, want) {
 			t.Errorf("%s: the page shows\n%v\nthe command line says\n%v", name, got, want)
 		}
 	}
@@ -183,7 +183,7 @@ func TestReader(t *testing.T) {
 	ctx, address := open(t)
 	var verdicts []item
 	var link, announced string
-	if err := chromedp.Run(ctx, chromedp.Navigate(address+"#example=replica-limit"), until(answered)); err != nil {
+	if err := chromedp.Run(ctx, chromedp.Navigate(address+"#example=replica-limit"), waitFor(answered)); err != nil {
 		t.Fatal(err, complaint(ctx))
 	}
 	// An answer after each key: the first object of the example becomes one that no policy is for.
@@ -192,7 +192,7 @@ func TestReader(t *testing.T) {
 		chromedp.KeyEvent("a", chromedp.KeyModifiers(input.ModifierCtrl)),
 		chromedp.Evaluate(`window.celgateAnswered = null`, nil),
 		input.InsertText("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"),
-		until(answered), chromedp.Evaluate(items, &verdicts)); err != nil {
+		waitFor(answered), chromedp.Evaluate(items, &verdicts)); err != nil {
 		t.Fatal(err, complaint(ctx))
 	}
 	if want := []item{{"CREATE ConfigMap default/a", "ok"}}; !slices.Equal(verdicts, want) {
@@ -202,18 +202,18 @@ func TestReader(t *testing.T) {
 	for range 10 {
 		var one float64
 		if err := chromedp.Run(ctx, chromedp.Evaluate(`window.celgateAnswered = null`, nil), chromedp.KeyEvent("b"),
-			until(`window.celgateAnswered`), chromedp.Evaluate(`window.celgateAnswered.shown`, &one)); err != nil {
+			waitFor(`window.celgateAnswered`), chromedp.Evaluate(`window.celgateAnswered.shown`, &one)); err != nil {
 			t.Fatal(err)
 		}
 		took = append(took, one)
 		if err := chromedp.Run(ctx, chromedp.Evaluate(`window.celgateAnswered = null`, nil), chromedp.KeyEvent("\b"),
-			until(`window.celgateAnswered`)); err != nil {
+			waitFor(`window.celgateAnswered`)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	slices.Sort(took)
 	t.Logf("milliseconds from a key to the answer: %.1f to %.1f, median %.1f", took[0], took[9], took[5])
-	if err := chromedp.Run(ctx, chromedp.Click("#share"), until(`location.hash.startsWith("#v1.")`),
+	if err := chromedp.Run(ctx, chromedp.Click("#share"), waitFor(`location.hash.startsWith("#v1.")`),
 		chromedp.Location(&link), chromedp.Text("#summary", &announced)); err != nil {
 		t.Fatal(err)
 	}
@@ -221,8 +221,8 @@ func TestReader(t *testing.T) {
 		t.Errorf("announced %q", announced)
 	}
 	verdicts = nil
-	if err := chromedp.Run(ctx, until(`navigator.serviceWorker.controller !== null`), chromedp.Navigate("about:blank"),
-		chromedp.Navigate(link), until(answered), chromedp.Evaluate(items, &verdicts)); err != nil {
+	if err := chromedp.Run(ctx, waitFor(`navigator.serviceWorker.controller !== null`), chromedp.Navigate("about:blank"),
+		chromedp.Navigate(link), waitFor(answered), chromedp.Evaluate(items, &verdicts)); err != nil {
 		t.Fatal(err, complaint(ctx))
 	}
 	if want := []item{{"CREATE ConfigMap default/a", "ok"}}; !slices.Equal(verdicts, want) {
@@ -247,9 +247,9 @@ func TestPictures(t *testing.T) {
 				full := chromedp.FullScreenshot(&png, 100)
 				err := chromedp.Run(ctx, chromedp.EmulateViewport(width, 900),
 					emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}),
-					chromedp.Navigate("about:blank"), chromedp.Navigate(address+"#example="+name), until(answered),
+					chromedp.Navigate("about:blank"), chromedp.Navigate(address+"#example="+name), waitFor(answered),
 					chromedp.Evaluate(`document.querySelectorAll(".item > .body > details").forEach((d, i) => { if (i < 2) d.open = true })`, nil),
-					until(`document.documentElement.dataset.checked`), chromedp.Sleep(300*time.Millisecond), full)
+					waitFor(`document.documentElement.dataset.checked`), chromedp.Sleep(300*time.Millisecond), full)
 				if err != nil {
 					t.Fatal(err, complaint(ctx))
 				}

@@ -151,7 +151,7 @@ func TestApply(t *testing.T) {
 	})
 	put(t, deployment("shop", "web", 2))
 
-	dev := as(t, "dev")
+	dev := kubeconfigAs(t, "dev")
 	for name, c := range map[string]struct{ manifest, user string }{
 		"create":                {deployment("shop", "new", 2), ""},
 		"create as dev":         {deployment("shop", "new", 2), "dev"},
@@ -253,14 +253,14 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: dev}]
 		}
 	})
 	t.Run("what cannot be read", func(t *testing.T) {
-		r := celgate(t, deployment("shop", "new", 3), "apply", "--kubeconfig="+as(t, "nobody"), "-")
+		r := celgate(t, deployment("shop", "new", 3), "apply", "--kubeconfig="+kubeconfigAs(t, "nobody"), "-")
 		if r.code != 2 || !strings.Contains(r.stderr,
 			`validatingadmissionpolicies.admissionregistration.k8s.io is forbidden: User "nobody" cannot list`) {
 			t.Errorf("%+v", r)
 		}
 		path := t.TempDir() + "/policies.yaml"
 		write(t, path, policies)
-		r = celgate(t, deployment("shop", "new", 3), "apply", "--kubeconfig="+as(t, "nobody"), "-p", path, "-")
+		r = celgate(t, deployment("shop", "new", 3), "apply", "--kubeconfig="+kubeconfigAs(t, "nobody"), "-p", path, "-")
 		if r.code != 2 || !strings.Contains(r.stderr, `deployments.apps "new" is forbidden`) {
 			t.Errorf("%+v", r)
 		}

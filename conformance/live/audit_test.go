@@ -344,7 +344,7 @@ func TestAudit(t *testing.T) {
 	}
 
 	t.Run("what may not be listed", func(t *testing.T) {
-		report, r := audit(t, 2, "--kubeconfig="+as(t, "auditor"))
+		report, r := audit(t, 2, "--kubeconfig="+kubeconfigAs(t, "auditor"))
 		var unread []string
 		for _, u := range report.Summary.Unread {
 			unread = append(unread, fmt.Sprint(u["what"]))

@@ -132,7 +132,7 @@ func (c deletionCase) compare(t *testing.T, policies string) {
 	request := map[string]any{
 		"uid": "1", "operation": "DELETE", "dryRun": true, "name": metadata["name"], "oldObject": stored,
 		"userInfo": map[string]any{"username": "admin", "groups": []any{"system:masters"}},
-		"options": with(options, map[string]any{
+		"options": withMembers(options, map[string]any{
 			"apiVersion": "meta.k8s.io/v1", "kind": "DeleteOptions", "dryRun": []any{"All"}}),
 	}
 	group, version, _ := strings.Cut(stored["apiVersion"].(string), "/")
@@ -157,12 +157,12 @@ func (c deletionCase) compare(t *testing.T, policies string) {
 	if want != nil {
 		said = want.Message
 	}
-	if wrong := got.code != 0; wrong != (want != nil) || !strings.Contains(got.stdout, quoted(said)) {
+	if wrong := got.code != 0; wrong != (want != nil) || !strings.Contains(got.stdout, quoteText(said)) {
 		t.Errorf("the server says %q; celgate ended with %d:\n%s%s", said, got.code, got.stdout, got.stderr)
 	}
 }
 
-func quoted(text string) string {
+func quoteText(text string) string {
 	if text == "" {
 		return ""
 	}
@@ -170,7 +170,7 @@ func quoted(text string) string {
 	return string(s)
 }
 
-func with(tree, members map[string]any) map[string]any {
+func withMembers(tree, members map[string]any) map[string]any {
 	tree = maps.Clone(tree)
 	maps.Copy(tree, members)
 	return tree

@@ -77,8 +77,8 @@ func celgate(t *testing.T, stdin string, args ...string) result {
 	return result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }
 
-// as returns a kubeconfig of another user.
-func as(t *testing.T, user string) string {
+// kubeconfigAs returns a kubeconfig of another user.
+func kubeconfigAs(t *testing.T, user string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	write(t, path, api.KubeconfigAs(user, "default"))

@@ -68,8 +68,8 @@ func (d document) kinds() map[schema.GroupVersionKind]string {
 	return kinds
 }
 
-// published returns the documents that Kubernetes publishes for its own kinds.
-func published(t *testing.T) []document {
+// publishedDocuments returns the documents that Kubernetes publishes for its own kinds.
+func publishedDocuments(t *testing.T) []document {
 	t.Helper()
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes").Output()
 	if err != nil {
@@ -131,7 +131,7 @@ func custom(t *testing.T) (*schema.Registry, document) {
 func TestSchemasOfBuiltInKinds(t *testing.T) {
 	types := registry(t)
 	compared := map[schema.GroupVersionKind]bool{}
-	for _, d := range published(t) {
+	for _, d := range publishedDocuments(t) {
 		for kind, model := range d.kinds() {
 			if compared[kind] {
 				continue
@@ -293,7 +293,7 @@ func TestApplyToKinds(t *testing.T) {
 		}
 	}
 	add(d)
-	for _, d := range published(t) {
+	for _, d := range publishedDocuments(t) {
 		add(d)
 	}
 	slices.SortFunc(subjects, func(a, b subject) int { return strings.Compare(a.kind.String(), b.kind.String()) })

@@ -67,7 +67,7 @@ func TestBuiltins(t *testing.T) {
 		}
 		compare := func(what string, object map[string]any, server, ours field.ErrorList) {
 			of.asked++
-			want, got := sorted(server), sorted(ours)
+			want, got := sortedTexts(server), sortedTexts(ours)
 			want, got = slices.Compact(want), slices.Compact(got)
 			switch {
 			case len(want) == 0 && len(got) > 0:
@@ -76,7 +76,7 @@ func TestBuiltins(t *testing.T) {
 			case len(got) == 0:
 				of.refused++
 				of.missed++
-				missed[kind.Kind+": "+shortened(want[0])]++
+				missed[kind.Kind+": "+shorten(want[0])]++
 			default:
 				of.refused++
 				of.same++
@@ -147,12 +147,12 @@ func TestBuiltins(t *testing.T) {
 func firstDifference(want, got []string) string {
 	for _, text := range want {
 		if !slices.Contains(got, text) {
-			return "only the server: " + shortened(text)
+			return "only the server: " + shorten(text)
 		}
 	}
 	for _, text := range got {
 		if !slices.Contains(want, text) {
-			return "only celgate: " + shortened(text)
+			return "only celgate: " + shorten(text)
 		}
 	}
 	return ""
@@ -164,8 +164,8 @@ func kindOf(object map[string]any) schema.GroupVersionKind {
 	return apischema.FromAPIVersionAndKind(version, kind)
 }
 
-// shortened cuts long values out of an error.
-func shortened(text string) string {
+// shorten cuts long values out of an error.
+func shorten(text string) string {
 	if len(text) > 200 {
 		return text[:200]
 	}

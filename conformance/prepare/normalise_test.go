@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// mutated returns the server's form of a mutated object: a typed object with defaults, encoded again (as
+// mutate returns the server's form of a mutated object: a typed object with defaults, encoded again (as
 // k8s.io/apiserver pkg/admission/plugin/policy/mutating/dispatcher.go v0.37.2).
-func (s server) mutated(obj map[string]any, kind schema.GroupVersionKind) (map[string]any, error) {
+func (s server) mutate(obj map[string]any, kind schema.GroupVersionKind) (map[string]any, error) {
 	typed, err := s.scheme.ConvertToVersion(&unstructured.Unstructured{Object: obj}, kind.GroupVersion())
 	if err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func normalise(t *testing.T, i int, types *schema.Registry, kind schema.GroupVer
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, wantErr := serverOf(kind).mutated(in, kind)
+	want, wantErr := serverOf(kind).mutate(in, kind)
 	got, gotErr := prepare.Normalise(in, types, kind)
 	if wantErr != nil || gotErr != nil {
 		w, g := text(wantErr), text(gotErr)
@@ -58,7 +58,7 @@ func normalise(t *testing.T, i int, types *schema.Registry, kind schema.GroupVer
 		// Problems in the schemas of a CustomResourceDefinition have too many orders to wait for.
 		inMaps := kind.Kind == "CustomResourceDefinition" && w != "" && g != ""
 		for try := 0; w != g && w != "" && g != "" && !inMaps && try < 100; try++ {
-			_, wantErr = serverOf(kind).mutated(in, kind)
+			_, wantErr = serverOf(kind).mutate(in, kind)
 			w = text(wantErr)
 		}
 		if w != g && !inMaps {

@@ -198,7 +198,7 @@ func compare(t *testing.T, i int, types *schema.Registry, kind schema.GroupVersi
 	}
 	want, wantWarnings, wantErr := serverOf(kind).object(body, kind)
 	if wantErr == nil {
-		want = stored(types.Type(kind), want).(map[string]any)
+		want = storedForm(types.Type(kind), want).(map[string]any)
 	}
 	got, gotWarnings, gotErr := prepare.Canonical(in, types, kind)
 	switch {
@@ -222,9 +222,9 @@ func compare(t *testing.T, i int, types *schema.Registry, kind schema.GroupVersi
 	}
 }
 
-// stored returns a tree after a round trip through protocol buffers, the form of objects in etcd: empty lists
+// storedForm returns a tree after a round trip through protocol buffers, the form of objects in etcd: empty lists
 // disappear, except for those in a map, which always exist.
-func stored(t *shape.Type, v any) any {
+func storedForm(t *shape.Type, v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		if webhook, ok := v["webhook"].(map[string]any); ok &&
@@ -235,13 +235,13 @@ func stored(t *shape.Type, v any) any {
 			f := t.Field(name)
 			switch {
 			case f != nil:
-				v[name] = stored(f.Type, member)
+				v[name] = storedForm(f.Type, member)
 			case t.Kind == shape.Map && t.Elem.Kind == shape.List:
-				if v[name] = stored(t.Elem, member); v[name] == nil {
+				if v[name] = storedForm(t.Elem, member); v[name] == nil {
 					v[name] = []any{}
 				}
 			case t.Kind == shape.Map:
-				v[name] = stored(t.Elem, member)
+				v[name] = storedForm(t.Elem, member)
 			}
 		}
 	case []any:
@@ -250,7 +250,7 @@ func stored(t *shape.Type, v any) any {
 		}
 		if t.Kind == shape.List {
 			for i := range v {
-				v[i] = stored(t.Elem, v[i])
+				v[i] = storedForm(t.Elem, v[i])
 			}
 		}
 	}

@@ -81,7 +81,7 @@ func TestMetadata(t *testing.T) {
 			in := prepare.Input{Types: types, Resource: res, Operation: "CREATE", Namespace: "shop", Now: now}
 			kind := res.GroupVersionKind()
 			for range *count {
-				object := decoded(t, g, in)
+				object := decode(t, g, in)
 				meta := map[string]any{"name": "web", "uid": "u", "resourceVersion": "1", "creationTimestamp": now.Format("2006-01-02T15:04:05Z")}
 				if res.Namespaced {
 					meta["namespace"] = "shop"
@@ -298,7 +298,7 @@ func TestCustomRefusals(t *testing.T) {
 		same := func(what string, object, old map[string]any, ask func() field.ErrorList, ours field.ErrorList) {
 			server := ask()
 			for range 50 { // equality of maps ends at a difference, in random order, or at an error
-				if slices.Equal(sorted(server), sorted(ours)) {
+				if slices.Equal(sortedTexts(server), sortedTexts(ours)) {
 					break
 				}
 				server = ask()
@@ -307,7 +307,7 @@ func TestCustomRefusals(t *testing.T) {
 			if len(server) > 0 {
 				refused++
 			}
-			if !slices.Equal(sorted(server), sorted(ours)) {
+			if !slices.Equal(sortedTexts(server), sortedTexts(ours)) {
 				t.Errorf("schema %d, %s: %v\n%v\nserver:  %v\ncelgate: %v", i, what, object, old, server, ours)
 			}
 		}
@@ -374,8 +374,8 @@ func customStrategies(t *testing.T, version map[string]any) (rest.RESTCreateUpda
 	return strategy, customresource.NewStatusStrategy(strategy)
 }
 
-// sorted are the texts of errors, which the server has in the random order of maps.
-func sorted(errs field.ErrorList) (texts []string) {
+// sortedTexts are the texts of errors, which the server has in the random order of maps.
+func sortedTexts(errs field.ErrorList) (texts []string) {
 	for _, err := range errs {
 		texts = append(texts, err.Error())
 	}

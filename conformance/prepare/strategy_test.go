@@ -188,16 +188,16 @@ func testForValidation(t *testing.T, types *schema.Registry, res *schema.Resourc
 		if c, ok := s.(both); ok && sub == "" {
 			in.Operation, in.Old = "CREATE", nil
 			var obj runtime.Object
-			if obj, in.Object, in.SharesLabels = received(t, g, in); obj != nil {
+			if obj, in.Object, in.SharesLabels = receive(t, g, in); obj != nil {
 				forValidation(t, i, in, obj, func(ctx context.Context, obj,
 					_ runtime.Object) error {
 					return create(ctx, c, obj, in)
 				})
 			}
 		}
-		in.Operation, in.Object, in.Old, in.SharesLabels = "UPDATE", decoded(t, g, in), decoded(t, g, in), false
+		in.Operation, in.Object, in.Old, in.SharesLabels = "UPDATE", decode(t, g, in), decode(t, g, in), false
 		if g.IntN(2) == 0 { // close to the stored object
-			in.Object = near(g, in.Old)
+			in.Object = nearCopy(g, in.Old)
 		}
 		if obj, ok := serverOf(res.GroupVersionKind()).internal(in.Object, res.GroupVersionKind()); ok {
 			forValidation(t, i, in, obj, func(ctx context.Context, obj,
@@ -277,9 +277,9 @@ func manifest(g *generator, in prepare.Input) map[string]any {
 	return obj
 }
 
-// received generates an object and returns it in the form in which the server has decoded its body, and in celgate's
+// receive generates an object and returns it in the form in which the server has decoded its body, and in celgate's
 // form. It is nil if the server cannot decode it.
-func received(t *testing.T, g *generator, in prepare.Input) (runtime.Object, map[string]any, bool) {
+func receive(t *testing.T, g *generator, in prepare.Input) (runtime.Object, map[string]any, bool) {
 	kind := in.Resource.GroupVersionKind()
 	in.Object = manifest(g, in)
 	body, err := json.Marshal(in.Object)
@@ -299,7 +299,7 @@ func received(t *testing.T, g *generator, in prepare.Input) (runtime.Object, map
 	return obj, result.Object, result.SharesLabels
 }
 
-func decoded(t *testing.T, g *generator, in prepare.Input) map[string]any {
+func decode(t *testing.T, g *generator, in prepare.Input) map[string]any {
 	for {
 		if out, _, err := prepare.ReadStored(manifest(g, in), in.Types, in.Resource.GroupVersionKind()); err == nil {
 			return out
@@ -307,8 +307,8 @@ func decoded(t *testing.T, g *generator, in prepare.Input) map[string]any {
 	}
 }
 
-// near returns a copy of an object with a change in one member.
-func near(g *generator, obj map[string]any) map[string]any {
+// nearCopy returns a copy of an object with a change in one member.
+func nearCopy(g *generator, obj map[string]any) map[string]any {
 	out := map[string]any{}
 	for k, v := range obj {
 		out[k] = v

@@ -60,7 +60,7 @@ func TestWarnings(t *testing.T) {
 				in := prepare.Input{Types: registry, Resource: res, SubResource: sub, Namespace: "shop", Now: now,
 					User: authenticationv1.UserInfo{Username: "dev"}}
 				for range *count {
-					in.Operation, in.Object, in.Old = "CREATE", decoded(t, g, in), nil
+					in.Operation, in.Object, in.Old = "CREATE", decode(t, g, in), nil
 					if c, ok := s.(interface {
 						both
 						WarningsOnCreate(context.Context, runtime.Object) []string
@@ -79,9 +79,9 @@ func TestWarnings(t *testing.T) {
 							},
 						)
 					}
-					in.Operation, in.Old = "UPDATE", decoded(t, g, in)
+					in.Operation, in.Old = "UPDATE", decode(t, g, in)
 					if g.IntN(2) == 0 {
-						in.Object = near(g, in.Old)
+						in.Object = nearCopy(g, in.Old)
 					}
 					if u, ok := s.(interface {
 						WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string

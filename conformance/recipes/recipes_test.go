@@ -161,7 +161,7 @@ func read(folder string) (all []*conformance.Case, err error) {
 			rows = []request{{}}
 		}
 		for _, row := range rows {
-			c, err := of.with(row).asCase(folder, state, types)
+			c, err := of.merge(row).asCase(folder, state, types)
 			if err != nil {
 				return nil, fmt.Errorf("%s/%s: %w", of.Name, row.Name, err)
 			}
@@ -174,8 +174,8 @@ func read(folder string) (all []*conformance.Case, err error) {
 	return all, nil
 }
 
-// with returns a row of the table of a case.
-func (r request) with(row request) request {
+// merge returns a row of the table of a case.
+func (r request) merge(row request) request {
 	r.Name += "/" + row.Name
 	if row.Old != nil {
 		r.Old = row.Old

@@ -52,7 +52,7 @@ spec: {policyName: other}
 
 // TestAgain counts how often policies run for which the API server calls celgate a second time: twice, as its own do.
 func TestAgain(t *testing.T) {
-	managed(t, 1)
+	startManaged(t, 1)
 	of := func(name, failure string) string {
 		return strings.NewReplacer("NAME", name, "FAILURE", failure).Replace(counting)
 	}

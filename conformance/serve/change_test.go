@@ -23,12 +23,12 @@ const policyPath = "/apis/policy.celgate.dev/v1/validatingadmissionpolicies"
 // TestFailurePolicyChanges changes the failurePolicy of a policy under load, which moves it to another webhook: it is
 // in force before, after and meanwhile.
 func TestFailurePolicyChanges(t *testing.T) {
-	managed(t, 2)
+	startManaged(t, 2)
 	inForce(t, policies)
-	denied(t, "passwords belong into Secrets",
+	awaitDenial(t, "passwords belong into Secrets",
 		func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
 	l := &load{namespace: "default", dryRun: true}
-	l.during(t, 4, 400, func() {
+	l.runDuring(t, 4, 400, func() {
 		for i := range 10 {
 			failurePolicy := []string{"Ignore", "Fail"}[i%2]
 			good(t, do(t, server.Call{
@@ -44,7 +44,7 @@ func TestFailurePolicyChanges(t *testing.T) {
 // TestConfigurations waits for the rule of a new policy in the configuration, which must appear within two seconds, and
 // checks the settings of every webhook.
 func TestConfigurations(t *testing.T) {
-	managed(t, 2)
+	startManaged(t, 2)
 	configuration := func() string {
 		return string(do(t, server.Call{Method: http.MethodGet,
 			Path: webhookPath + "validatingwebhookconfigurations/celgate"}).Body)
@@ -87,7 +87,7 @@ func TestConfigurations(t *testing.T) {
 
 // TestRebind stops and restarts the watch of params: changes in the meantime take effect at once.
 func TestRebind(t *testing.T) {
-	managed(t, 1)
+	startManaged(t, 1)
 	const params = "/api/v1/namespaces/default/configmaps"
 	limit := func(name, n string) {
 		good(t, apply(t, params, map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
@@ -96,14 +96,14 @@ func TestRebind(t *testing.T) {
 	limit("limit", "1")
 	t.Cleanup(func() { remove(t, params+"/limit") })
 	inForce(t, limits)
-	denied(t, "denied request: at most 1", func() *server.Answer { return deployment(t, 100) })
+	awaitDenial(t, "denied request: at most 1", func() *server.Answer { return deployment(t, 100) })
 	const path = "/apis/policy.celgate.dev/v1/"
 	for i := 2; i < 7; i++ {
 		remove(t, path+"validatingadmissionpolicybindings/limit")
 		remove(t, path+"validatingadmissionpolicies/limit")
-		denied(t, "", func() *server.Answer { return deployment(t, 100) })
+		awaitDenial(t, "", func() *server.Answer { return deployment(t, 100) })
 		limit("limit", fmt.Sprint(i))
-		for _, tree := range moved(t, limits) {
+		for _, tree := range toOwnGroup(t, limits) {
 			good(t, apply(t, path+resources[tree["kind"].(string)], tree))
 		}
 		first := ""
@@ -123,7 +123,7 @@ func TestRebind(t *testing.T) {
 	// A binding that names another param is about that from its first answer on.
 	limit("other", "50")
 	t.Cleanup(func() { remove(t, params+"/other") })
-	binding := moved(t, strings.ReplaceAll(limits, "paramRef: {name: limit,", "paramRef: {name: other,"))[1]
+	binding := toOwnGroup(t, strings.ReplaceAll(limits, "paramRef: {name: limit,", "paramRef: {name: other,"))[1]
 	good(t, apply(t, path+"validatingadmissionpolicybindings", binding))
 	eventually(t, 10*time.Second, func() string {
 		switch message := deployment(t, 100).Status().Message; {
@@ -141,7 +141,7 @@ func TestRebind(t *testing.T) {
 // TestDirectoryBeside serves policies of a directory and of a cluster: of two policies with the same name the one of
 // the directory takes effect, and the status of the other one reports it.
 func TestDirectoryBeside(t *testing.T) {
-	r := managed(t, 0)
+	r := startManaged(t, 0)
 	folder := t.TempDir()
 	write(t, filepath.Join(folder, "policies.yaml"),
 		[]byte(strings.ReplaceAll(policies, "passwords belong into Secrets", "the directory says no")))
@@ -149,9 +149,9 @@ func TestDirectoryBeside(t *testing.T) {
 	r.startReady(t)
 	inForce(t, policies)
 	inForce(t, limits)
-	denied(t, "denied request: the directory says no",
+	awaitDenial(t, "denied request: the directory says no",
 		func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
-	denied(t, "parameterNotFoundAction", func() *server.Answer { return deployment(t, 1) })
+	awaitDenial(t, "parameterNotFoundAction", func() *server.Answer { return deployment(t, 1) })
 	eventually(t, 40*time.Second, func() string {
 		if text, _ := status(t, "validatingadmissionpolicies", "no-passwords"); !strings.Contains(text,
 			"reason: Directory\n  status: \"False\"\n  type: Ready\n") {
@@ -169,14 +169,14 @@ func TestDirectoryBeside(t *testing.T) {
 	if err := os.Rename(filepath.Join(folder, "new"), filepath.Join(folder, "policies.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	denied(t, "denied request: passwords belong into Secrets",
+	awaitDenial(t, "denied request: passwords belong into Secrets",
 		func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
 }
 
 // TestRenewal gives replicas that manage their certificate one that is due for renewal, under load: the leader renews
 // it, all replicas use the new one, and every request is answered.
 func TestRenewal(t *testing.T) {
-	r := managed(t, 0)
+	r := startManaged(t, 0)
 	r.args = slices.DeleteFunc(r.args, func(arg string) bool {
 		return strings.HasPrefix(arg, "--cert=") || strings.HasPrefix(arg, "--key=") || strings.HasPrefix(arg, "--ca=")
 	})
@@ -185,7 +185,7 @@ func TestRenewal(t *testing.T) {
 	const path = "/api/v1/namespaces/celgate-system/secrets/celgate"
 	t.Cleanup(func() { remove(t, path) })
 	inForce(t, policies)
-	denied(t, "passwords belong into Secrets",
+	awaitDenial(t, "passwords belong into Secrets",
 		func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
 
 	tree, err := do(t, server.Call{Method: http.MethodGet, Path: path}).Object()
@@ -232,7 +232,7 @@ func TestRenewal(t *testing.T) {
 		before[g] = serves(g)
 	}
 	l := &load{namespace: "default", dryRun: true}
-	l.during(t, 2, 100, func() {
+	l.runDuring(t, 2, 100, func() {
 		good(t, do(t, server.Call{Method: http.MethodPut, Path: path, Body: tree}))
 		for _, g := range r.gates {
 			eventually(t, time.Minute, func() string {
@@ -268,8 +268,8 @@ func TestUnchecked(t *testing.T) {
 		).Replace(limits),
 	)
 	inForce(t, policies)
-	managed(t, 1)
-	denied(t, "passwords belong into Secrets",
+	startManaged(t, 1)
+	awaitDenial(t, "passwords belong into Secrets",
 		func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
 	good(t, deployment(t, 1))
 	eventually(t, 10*time.Second, func() string {

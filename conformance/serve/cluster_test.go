@@ -98,8 +98,8 @@ var resources = map[string]string{
 	"AdmissionPolicyLibrary":           "admissionpolicylibraries",
 }
 
-// moved returns policies in celgate's own group: one line changes.
-func moved(t *testing.T, text string) []map[string]any {
+// toOwnGroup returns policies in celgate's own group: one line changes.
+func toOwnGroup(t *testing.T, text string) []map[string]any {
 	t.Helper()
 	return documents(t, bytes.ReplaceAll([]byte(text), []byte("admissionregistration.k8s.io/v1"),
 		[]byte("policy.celgate.dev/v1")))
@@ -108,7 +108,7 @@ func moved(t *testing.T, text string) []map[string]any {
 // inForce creates policies of celgate's own group and removes them when the test ends.
 func inForce(t *testing.T, text string) {
 	t.Helper()
-	for _, tree := range moved(t, text) {
+	for _, tree := range toOwnGroup(t, text) {
 		path := "/apis/" + tree["apiVersion"].(string) + "/" + resources[tree["kind"].(string)]
 		good(t, apply(t, path, tree))
 		t.Cleanup(func() { remove(t, path+"/"+tree["metadata"].(map[string]any)["name"].(string)) })
@@ -155,8 +155,8 @@ spec:
 	})
 }
 
-// denied waits until an answer is a denial with a message, or none for "".
-func denied(t *testing.T, message string, ask func() *server.Answer) {
+// awaitDenial waits until an answer is a denial with a message, or none for "".
+func awaitDenial(t *testing.T, message string, ask func() *server.Answer) {
 	t.Helper()
 	eventually(t, 10*time.Second, func() string {
 		status := ask().Status()
@@ -175,9 +175,9 @@ func denied(t *testing.T, message string, ask func() *server.Answer) {
 // TestCluster puts policies in force as objects of the cluster: mutation, validation, params that are added, changed
 // and removed, status, refused writes, and deletion of a policy.
 func TestCluster(t *testing.T) {
-	r := managed(t, 1)
+	r := startManaged(t, 1)
 	inForce(t, policies)
-	denied(t, "denied request: passwords belong into Secrets",
+	awaitDenial(t, "denied request: passwords belong into Secrets",
 		func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
 	eventually(t, 5*time.Second, func() string {
 		if got := label(t, configMap(t, nil), "owner"); got != "admin" {
@@ -187,7 +187,7 @@ func TestCluster(t *testing.T) {
 	})
 
 	inForce(t, limits)
-	denied(t, "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction",
+	awaitDenial(t, "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction",
 		func() *server.Answer { return deployment(t, 1) })
 	const params = "/api/v1/namespaces/default/configmaps"
 	limit := func(n string) map[string]any {
@@ -195,12 +195,12 @@ func TestCluster(t *testing.T) {
 			"data": map[string]any{"max": n}}
 	}
 	good(t, apply(t, params, limit("2")))
-	denied(t, "denied request: at most 2", func() *server.Answer { return deployment(t, 3) })
+	awaitDenial(t, "denied request: at most 2", func() *server.Answer { return deployment(t, 3) })
 	good(t, deployment(t, 2))
 	good(t, apply(t, params, limit("5")))
-	denied(t, "", func() *server.Answer { return deployment(t, 3) })
+	awaitDenial(t, "", func() *server.Answer { return deployment(t, 3) })
 	remove(t, params+"/limit")
-	denied(t, "parameterNotFoundAction", func() *server.Answer { return deployment(t, 1) })
+	awaitDenial(t, "parameterNotFoundAction", func() *server.Answer { return deployment(t, 1) })
 
 	eventually(t, 5*time.Second, func() string {
 		tree, err := do(t, server.Call{Method: http.MethodGet,
@@ -217,7 +217,7 @@ func TestCluster(t *testing.T) {
 		return ""
 	})
 
-	bad := moved(t,
+	bad := toOwnGroup(t,
 		strings.ReplaceAll(limits, "object.spec.replicas <=", "object.spec.replicas <"+"="+"=")) // never in force
 	if status := apply(t, "/apis/policy.celgate.dev/v1/validatingadmissionpolicies", bad[0]).Status(); status == nil ||
 		!strings.Contains(status.Message, "spec.validations[0].expression: Invalid value") ||
@@ -241,7 +241,7 @@ func TestCluster(t *testing.T) {
 		}
 	}
 	remove(t, "/apis/policy.celgate.dev/v1/validatingadmissionpolicies/no-passwords")
-	denied(t, "", func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
+	awaitDenial(t, "", func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
 	// A request that was being decided may have counted once more: its series goes with the next change.
 	remove(t, "/apis/policy.celgate.dev/v1/validatingadmissionpolicybindings/no-passwords")
 	eventually(t, 10*time.Second, func() string {
@@ -307,7 +307,7 @@ spec: {policyName: allowed, validationActions: [Deny]}
 
 // TestKindLater creates a kind after the policies for it, and checks permissions with the server's authorizer.
 func TestKindLater(t *testing.T) {
-	managed(t, 1)
+	startManaged(t, 1)
 	inForce(t, widgetPolicies)
 	good(t, apply(t, definitionPath, documents(t, []byte(widgets))[0]))
 	t.Cleanup(func() { remove(t, definitionPath+"/widgets.example.com") })
@@ -341,7 +341,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: dev}]
 		}
 		return ""
 	})
-	denied(t, "denied request: may not paint", func() *server.Answer { return create("dev") })
+	awaitDenial(t, "denied request: may not paint", func() *server.Answer { return create("dev") })
 }
 
 // TestDeployment runs celgate with the rights that deploy/ grants and no more, its certificate kept by itself.
@@ -413,7 +413,7 @@ spec: {type: ExternalName, externalName: localhost}
 		"--namespace=celgate-system",
 		"--metrics-listen=127.0.0.1:0",
 	)
-	g.ready(t)
+	g.awaitReady(t)
 
 	text = bytes.ReplaceAll([]byte(limits), []byte("spec:\n  paramKind"),
 		[]byte("spec:\n  failurePolicy: Ignore\n  paramKind"))

@@ -31,17 +31,17 @@ spec:
 
 // TestDefaultParams relaxes a policy with a param, and removes the param: the default params take effect again at once.
 func TestDefaultParams(t *testing.T) {
-	managed(t, 1)
+	startManaged(t, 1)
 	inForce(t, allowance)
 	ask := func() *server.Answer { return deployment(t, 3) }
-	denied(t, "at most 1", ask)
+	awaitDenial(t, "at most 1", ask)
 	const path = "/api/v1/namespaces/default/configmaps"
 	for range 2 {
 		good(t, apply(t, path, object(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: allowance}, data: {max: "5"}}`)))
-		denied(t, "", ask)
+		awaitDenial(t, "", ask)
 		remove(t, path+"/allowance")
 		begun := time.Now()
-		denied(t, "at most 1", ask)
+		awaitDenial(t, "at most 1", ask)
 		if took := time.Since(begun); took > 3*time.Second {
 			t.Errorf("a param that is gone was in force for %v", took)
 		}

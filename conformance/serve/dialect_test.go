@@ -71,11 +71,11 @@ func statusOf(t *testing.T, path string, texts ...string) string {
 // TestDialect puts a policy with mutations and validations in force: both take effect, each at its webhook, its status
 // reports it, and unknown fields are refused, whatever field validation the client requests.
 func TestDialect(t *testing.T) {
-	r := managed(t, 1)
+	r := startManaged(t, 1)
 	inForce(t, team)
 	statusOf(t, "admissionpolicies/team", "reason: Unbound")
 	inForce(t, teamBinding)
-	denied(t, "AdmissionPolicy 'team' with binding 'team' denied request: say in the data who is called at night",
+	awaitDenial(t, "AdmissionPolicy 'team' with binding 'team' denied request: say in the data who is called at night",
 		func() *server.Answer { return configMap(t, nil) })
 	eventually(t, 10*time.Second, func() string {
 		a := configMap(t, map[string]any{"team": "a"})
@@ -115,7 +115,7 @@ func TestDialect(t *testing.T) {
 // TestDialectStrict writes objects with unknown fields, with every way to turn off the field validation of the API
 // server.
 func TestDialectStrict(t *testing.T) {
-	managed(t, 1)
+	startManaged(t, 1)
 	for _, c := range []struct{ name, text, old, new, message string }{
 		{"in the spec", team, "  reinvocationPolicy", "  nonsense: 1\n  reinvocationPolicy", `unknown field "spec.nonsense"`},
 		{"at the top", team, "spec:\n", "validation: []\nspec:\n", `unknown field "validation"`},
@@ -145,7 +145,7 @@ func TestDialectStrict(t *testing.T) {
 	}
 	inForce(t, team+"---"+teamBinding) // an update is looked at, too
 	const denial = "say in the data who is called at night"
-	denied(t, denial, func() *server.Answer { return configMap(t, nil) })
+	awaitDenial(t, denial, func() *server.Answer { return configMap(t, nil) })
 	status := do(t, server.Call{Method: http.MethodPatch, Path: dialectPath + "admissionpolicies/team",
 		ContentType: "application/merge-patch+json", Query: map[string][]string{"fieldValidation": {"Ignore"}},
 		Body: map[string]any{"spec": map[string]any{"mutationValidationPolicies": "Skip"}}}).Status()
@@ -158,7 +158,7 @@ func TestDialectStrict(t *testing.T) {
 	if status == nil || !strings.Contains(status.Message, `unknown field "spec.validationAction"`) {
 		t.Errorf("an update of the binding: %+v", status)
 	}
-	denied(t, denial, func() *server.Answer { return configMap(t, nil) }) // nothing was loosened
+	awaitDenial(t, denial, func() *server.Answer { return configMap(t, nil) }) // nothing was loosened
 }
 
 // TestDialectUnjudged stores, without calls to celgate, an object that celgate would have refused: it is not in force,
@@ -168,8 +168,8 @@ func TestDialectUnjudged(t *testing.T) {
 	inForce(t, strings.Replace(team, "  reinvocationPolicy", "  nonsense: 1\n  reinvocationPolicy", 1)+"---"+teamBinding)
 	inForce(t, strings.NewReplacer("metadata: {name: team}", "metadata: {name: other}", "policyName: team", "policyName: other",
 		"at night", "at noon").Replace(team+"---"+teamBinding))
-	managed(t, 1)
-	denied(t, "say in the data who is called at noon", func() *server.Answer { return configMap(t, nil) })
+	startManaged(t, 1)
+	awaitDenial(t, "say in the data who is called at noon", func() *server.Answer { return configMap(t, nil) })
 	statusOf(t, "admissionpolicies/team", `unknown field "spec.nonsense"`, "reason: Invalid")
 	statusOf(t, "admissionpolicybindings/team", "AdmissionPolicy team is not in force")
 	statusOf(t, "admissionpolicies/other", "in force on 1 of 1 replicas")
@@ -178,7 +178,7 @@ func TestDialectUnjudged(t *testing.T) {
 // TestDialectTells binds a policy without the action Apply: the client is warned, the audit log contains the possible
 // changes, and the object does not change.
 func TestDialectTells(t *testing.T) {
-	r := managed(t, 1)
+	r := startManaged(t, 1)
 	inForce(t, team+"---"+teamBinding+"  mutationActions: [Warn, Audit]\n  validationActions: [Audit]\n")
 	var answer *server.Answer
 	eventually(t, 10*time.Second, func() string {
@@ -195,7 +195,7 @@ func TestDialectTells(t *testing.T) {
 	if got := label(t, answer, "owner"); got != nil {
 		t.Errorf("label %v", got)
 	}
-	audited(t, answer, `"fail.policies.celgate.dev/would_mutate":"[{\"policy\":\"team\",\"binding\":\"team\",\"paths\":[\"metadata.labels\"]}]"`)
+	awaitAudit(t, answer, `"fail.policies.celgate.dev/would_mutate":"[{\"policy\":\"team\",\"binding\":\"team\",\"paths\":[\"metadata.labels\"]}]"`)
 	if status := configMap(t, map[string]any{"team": "root"}).Status(); status != nil {
 		t.Error("a mutation that is only told denies: " + status.Message)
 	}
@@ -207,7 +207,7 @@ func TestDialectTells(t *testing.T) {
 
 // TestDialectTogether binds policies of both failurePolicies at once: they are in force together or not at all.
 func TestDialectTogether(t *testing.T) {
-	managed(t, 1)
+	startManaged(t, 1)
 	rule := func(name, failure, message string) string {
 		return fmt.Sprintf(`
 apiVersion: policy.celgate.dev/v1alpha1
@@ -233,7 +233,7 @@ spec: {policies: [{name: a}, {name: b}]}
 	}
 	inForce(t, rule("b", "Ignore", "not b"))
 	for _, name := range []string{"a", "b"} {
-		denied(t, "denied request: not "+name, func() *server.Answer { return configMap(t, map[string]any{name: "x"}) })
+		awaitDenial(t, "denied request: not "+name, func() *server.Answer { return configMap(t, map[string]any{name: "x"}) })
 	}
 	statusOf(t, "admissionpolicybindings/both", "in force on 1 of 1 replicas")
 }
@@ -241,8 +241,8 @@ spec: {policies: [{name: a}, {name: b}]}
 // TestDialectFight has two policies that set one field to two values and run again after the other one: the status of
 // both reports it until one of them changes.
 func TestDialectFight(t *testing.T) {
-	managed(t, 1)
-	sets := func(name, value string) string { return setting(name, "Fail", value) }
+	startManaged(t, 1)
+	sets := func(name, value string) string { return settingPolicy(name, "Fail", value) }
 	inForce(t, sets("a", "1")+"---"+sets("b", "2")+bothBound)
 	statusOf(t, "admissionpolicies/a", "in force on 1 of 1 replicas", "reason: NoFightSeen")
 	const warning = `AdmissionPolicy a does not converge: it conflicts with AdmissionPolicy b over data.x: "1", "2", "1", "2", "1"`
@@ -260,8 +260,8 @@ func TestDialectFight(t *testing.T) {
 	statusOf(t, "admissionpolicies/b", "reason: NoFightSeen", "observedGeneration: 2")
 }
 
-// setting is a policy that sets the same field of all ConfigMaps, and runs again where it has changed.
-func setting(name, failurePolicy, value string) string {
+// settingPolicy is a policy that sets the same field of all ConfigMaps, and runs again where it has changed.
+func settingPolicy(name, failurePolicy, value string) string {
 	return fmt.Sprintf(`
 apiVersion: policy.celgate.dev/v1alpha1
 kind: AdmissionPolicy
@@ -288,8 +288,8 @@ spec: {policies: [{name: a}, {name: b}]}
 // the two webhooks sees only its own policy: the later one decides, requests do not get warnings, and the status of
 // neither policy reports the conflict. The final check finds it: mutationValidationPolicy names the field.
 func TestDialectFightOfWebhooks(t *testing.T) {
-	managed(t, 1)
-	inForce(t, setting("a", "Fail", "1")+"---"+setting("b", "Ignore", "2")+bothBound)
+	startManaged(t, 1)
+	inForce(t, settingPolicy("a", "Fail", "1")+"---"+settingPolicy("b", "Ignore", "2")+bothBound)
 	statusOf(t, "admissionpolicies/a", "in force on 1 of 1 replicas", "reason: NoFightSeen")
 	statusOf(t, "admissionpolicies/b", "in force on 1 of 1 replicas", "reason: NoFightSeen")
 	var set any
@@ -312,8 +312,8 @@ func TestDialectFightOfWebhooks(t *testing.T) {
 		t.Errorf("x is %v", set)
 	}
 	statusOf(t, "admissionpolicies/a", "reason: NoFightSeen")
-	checked := strings.Replace(setting("a", "Fail", "1"), "  mutations:", "  mutationValidationPolicy: Fail\n  mutations:", 1)
+	checked := strings.Replace(settingPolicy("a", "Fail", "1"), "  mutations:", "  mutationValidationPolicy: Fail\n  mutations:", 1)
 	good(t, apply(t, dialectPath+"admissionpolicies", object(t, checked)))
-	denied(t, `no longer holds: made again, it changes data.x from "2" to "1"`,
+	awaitDenial(t, `no longer holds: made again, it changes data.x from "2" to "1"`,
 		func() *server.Answer { return configMap(t, map[string]any{"k": "v"}) })
 }

@@ -66,7 +66,7 @@ spec: {policyName: mark}
 // and policies see the same as in the server: the converted object, the original request, and only policies that match
 // equivalent versions.
 func TestEquivalent(t *testing.T) {
-	managed(t, 1)
+	startManaged(t, 1)
 	inForce(t, scalers)
 	create := func(version, spec string) *server.Answer {
 		return do(t, server.Call{
@@ -76,18 +76,18 @@ func TestEquivalent(t *testing.T) {
 			),
 		})
 	}
-	denied(t, "denied request: made to v1", func() *server.Answer {
+	awaitDenial(t, "denied request: made to v1", func() *server.Answer {
 		return create("v1", "targetCPUUtilizationPercentage: 50")
 	})
 	const half = "metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 50}}}]"
-	denied(t, "", func() *server.Answer { return create("v2", half) })
+	awaitDenial(t, "", func() *server.Answer { return create("v2", half) })
 	eventually(t, 5*time.Second, func() string {
 		if got := label(t, create("v2", half), "made"); got != "v2" {
 			return fmt.Sprintf("label %v", got)
 		}
 		return ""
 	})
-	denied(t, "denied request: not converted", func() *server.Answer {
+	awaitDenial(t, "denied request: not converted", func() *server.Answer {
 		return create("v2", "metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 60}}}]")
 	})
 }

@@ -147,7 +147,7 @@ func TestFaultRuns(t *testing.T) {
 
 // run returns a row of the table.
 func (f *fault) run(t *testing.T) string {
-	r := managed(t, 2)
+	r := startManaged(t, 2)
 	inForce(t, policies)
 	inForce(t, configMapLimits)
 	namespace := fmt.Sprintf("faults-%d", time.Now().UnixNano())
@@ -157,7 +157,7 @@ func (f *fault) run(t *testing.T) string {
 		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "members"},
 		"data": map[string]any{"most": "1"},
 	}))
-	denied(t, "passwords belong into Secrets",
+	awaitDenial(t, "passwords belong into Secrets",
 		func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
 	eventually(t, 5*time.Second, func() string {
 		if got := label(t, configMap(t, nil), "owner"); got != "admin" {
@@ -169,7 +169,7 @@ func (f *fault) run(t *testing.T) string {
 	l := &load{namespace: namespace}
 	var times int
 	var recovered, current time.Duration
-	l.during(t, faultWorkers, faultRate, func() {
+	l.runDuring(t, faultWorkers, faultRate, func() {
 		end := time.Now().Add(*duration)
 		for times < max(f.times, 1) || time.Until(end) > f.every {
 			time.Sleep(time.Second)
@@ -193,7 +193,7 @@ func (f *fault) run(t *testing.T) string {
 	for what, n := range l.failed {
 		t.Logf("%d times: %.400s", n, what)
 	}
-	stored := l.stored(t)
+	stored := l.checkStored(t)
 	t.Logf("%d objects stored, all of them right", stored)
 	again := "at once"
 	if recovered > 0 {
@@ -214,8 +214,8 @@ func (l *load) lastFailure() time.Time {
 	return l.last
 }
 
-// stored checks every created object, independent of the answers, removes them, and returns their number.
-func (l *load) stored(t *testing.T) int {
+// checkStored checks every created object, independent of the answers, removes them, and returns their number.
+func (l *load) checkStored(t *testing.T) int {
 	t.Helper()
 	path := "/api/v1/namespaces/" + l.namespace + "/configmaps"
 	a := do(t, server.Call{Method: http.MethodGet, Path: path})
@@ -246,7 +246,7 @@ func (r *replicas) startReady(t *testing.T) {
 	t.Helper()
 	r.start(t)
 	g := r.gates[len(r.gates)-1]
-	g.ready(t)
+	g.awaitReady(t)
 	eventually(t, 5*time.Second, func() string { // the API server is led to it
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -262,7 +262,7 @@ func (r *replicas) freshness(t *testing.T, round int) time.Duration {
 	t.Helper()
 	replacePolicies(t, round)
 	start := time.Now()
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: r.trusted(), DisableKeepAlives: true},
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: r.trustedConfig(), DisableKeepAlives: true},
 		Timeout: 5 * time.Second}
 	review := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","name":"c","namespace":"default",` +
 		`"kind":{"version":"v1","kind":"ConfigMap"},"resource":{"version":"v1","resource":"configmaps"},"userInfo":{"username":"u"},` +

@@ -43,7 +43,7 @@ spec: {policyName: grow-%[1]s, validationActions: [Deny]}
 	}
 	write(t, filepath.Join(folder, "policies.yaml"), []byte(text))
 	t.Setenv("GOMEMLIMIT", "400MiB") // the limit in deploy/
-	g := alone(t, "--policy-dir="+folder, "--metrics-listen=127.0.0.1:0")
+	g := serveAlone(t, "--policy-dir="+folder, "--metrics-listen=127.0.0.1:0")
 	handWritten(t, g)
 	eventually(t, 5*time.Second, func() string {
 		return map[bool]string{true: "not in force"}[configMap(t, map[string]any{"password": "x"}).Status() == nil]

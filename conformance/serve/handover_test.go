@@ -107,12 +107,12 @@ func (h *handover) run(t *testing.T) {
 		return string(out)
 	}
 
-	r := managed(t, 2)
+	r := startManaged(t, 2)
 	inForce(t, counted)
 	good(t, apply(t, "/api/v1/namespaces/default/configmaps",
 		object(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: stored}}`)))
 	const password = "passwords belong into Secrets"
-	denied(t, password, func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
+	awaitDenial(t, password, func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
 	w := watchers{}
 	eventually(t, 10*time.Second, func() string {
 		if seen := w.ask(t); seen != "x" {
@@ -181,7 +181,7 @@ func (h *handover) run(t *testing.T) {
 	if seen := w.ask(t); seen != "x" {
 		t.Errorf("after celgate's own are deleted: changed %q", seen)
 	}
-	denied(t, password, func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
+	awaitDenial(t, password, func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
 	for _, g := range r.gates {
 		if log := g.log(); strings.Contains(log, "is forbidden") {
 			t.Error(log)

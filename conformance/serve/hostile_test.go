@@ -51,7 +51,7 @@ func TestHostile(t *testing.T) {
 	folder := t.TempDir()
 	write(t, filepath.Join(folder, "policies.yaml"), []byte(policies+"---"+spender))
 	t.Setenv("GOMEMLIMIT", "400MiB") // the limit in deploy/
-	g := alone(t, "--policy-dir="+folder, "--metrics-listen=127.0.0.1:0")
+	g := serveAlone(t, "--policy-dir="+folder, "--metrics-listen=127.0.0.1:0")
 	trusted := x509.NewCertPool()
 	trusted.AppendCertsFromPEM(g.CA)
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted},
@@ -205,9 +205,9 @@ func TestHostile(t *testing.T) {
 
 // TestThousand puts 1,000 policies in force at once, under load.
 func TestThousand(t *testing.T) {
-	r := managed(t, 2)
+	r := startManaged(t, 2)
 	inForce(t, policies)
-	denied(t, "passwords belong into Secrets",
+	awaitDenial(t, "passwords belong into Secrets",
 		func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
 	const number, workers = 1000, 8
 	each := func(do func(i int)) {
@@ -232,10 +232,10 @@ func TestThousand(t *testing.T) {
 		}
 	})
 	l := &load{namespace: "default", dryRun: true}
-	l.during(t, 2, 50, func() {
+	l.runDuring(t, 2, 50, func() {
 		start := time.Now()
 		each(func(i int) {
-			for _, tree := range moved(t, strings.ReplaceAll(thousand, "NAME", name(i))) {
+			for _, tree := range toOwnGroup(t, strings.ReplaceAll(thousand, "NAME", name(i))) {
 				if a, err := api.Do(t.Context(),
 					server.Call{Method: http.MethodPost, Path: own + resources[tree["kind"].(string)],
 						Body: tree}); err != nil || a.Status() != nil {
@@ -246,7 +246,7 @@ func TestThousand(t *testing.T) {
 		created := time.Since(start)
 		for i := range number {
 			if i%100 == 0 || i == number-1 {
-				denied(t, "denied request: not "+name(i),
+				awaitDenial(t, "denied request: not "+name(i),
 					func() *server.Answer { return configMap(t, map[string]any{name(i): "x"}) })
 			}
 		}

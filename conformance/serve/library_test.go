@@ -41,8 +41,8 @@ spec:
   validations: [{expression: 'object.metadata.name.startsWith("a-")', message: another name}]
 `
 
-// created creates an object of core v1 in the namespace default, in a dry run.
-func created(t *testing.T, resource, kind, name string) func() *server.Answer {
+// createDry creates an object of core v1 in the namespace default, in a dry run.
+func createDry(t *testing.T, resource, kind, name string) func() *server.Answer {
 	return func() *server.Answer {
 		return do(t, server.Call{Method: http.MethodPost, Path: "/api/v1/namespaces/default/" + resource,
 			Query: map[string][]string{"dryRun": {"All"}},
@@ -53,13 +53,13 @@ func created(t *testing.T, resource, kind, name string) func() *server.Answer {
 // TestLibrary changes a library: only the importing policy changes. Without the library, the failurePolicy of the
 // policy decides about its requests, and it is not Ready.
 func TestLibrary(t *testing.T) {
-	managed(t, 1)
+	startManaged(t, 1)
 	inForce(t, naming)
 	inForce(t, namingPolicies)
 	const denial = "another name"
-	denied(t, denial, created(t, "configmaps", "ConfigMap", "b-1"))
-	denied(t, "", created(t, "configmaps", "ConfigMap", "a-1"))
-	denied(t, denial, created(t, "secrets", "Secret", "b-1"))
+	awaitDenial(t, denial, createDry(t, "configmaps", "ConfigMap", "b-1"))
+	awaitDenial(t, "", createDry(t, "configmaps", "ConfigMap", "a-1"))
+	awaitDenial(t, denial, createDry(t, "secrets", "Secret", "b-1"))
 	const ready = "reason: InForce\n  status: \"True\"\n  type: Ready\n"
 	statusOf(t, "admissionpolicylibraries/naming", ready)
 	statusOf(t, "admissionpolicies/names", ready)
@@ -79,16 +79,16 @@ func TestLibrary(t *testing.T) {
 			}
 		}
 	}
-	denied(t, denial, created(t, "configmaps", "ConfigMap", "b-1"))
+	awaitDenial(t, denial, createDry(t, "configmaps", "ConfigMap", "b-1"))
 
 	inForce(t, strings.Replace(naming, `"a-"`, `"b-"`, 1))
-	denied(t, "", created(t, "configmaps", "ConfigMap", "b-1"))
-	denied(t, denial, created(t, "configmaps", "ConfigMap", "a-1"))
-	denied(t, denial, created(t, "secrets", "Secret", "b-1"))
+	awaitDenial(t, "", createDry(t, "configmaps", "ConfigMap", "b-1"))
+	awaitDenial(t, denial, createDry(t, "configmaps", "ConfigMap", "a-1"))
+	awaitDenial(t, denial, createDry(t, "secrets", "Secret", "b-1"))
 
 	remove(t, dialectPath+"admissionpolicylibraries/naming")
 	eventually(t, 10*time.Second, func() string {
-		status := created(t, "configmaps", "ConfigMap", "b-1")().Status()
+		status := createDry(t, "configmaps", "ConfigMap", "b-1")().Status()
 		if status == nil || !strings.Contains(status.Message, `spec.imports[0]: Not found: "naming"`) {
 			return "without the library: " + toText(status)
 		}
@@ -99,12 +99,12 @@ func TestLibrary(t *testing.T) {
 	if strings.Contains(text, "status: \"True\"\n  type: Ready") {
 		t.Errorf("Ready without its library:\n%s", text)
 	}
-	denied(t, denial, created(t, "secrets", "Secret", "b-1"))
+	awaitDenial(t, denial, createDry(t, "secrets", "Secret", "b-1"))
 	if after := statusOf(t, "admissionpolicies/neighbour", ready); after != before {
 		t.Errorf("a policy that imports nothing had the status\n%s\nand now has\n%s", before, after)
 	}
 	good(t, apply(t, dialectPath+"admissionpolicylibraries", object(t, naming)))
-	denied(t, denial, created(t, "configmaps", "ConfigMap", "b-1"))
+	awaitDenial(t, denial, createDry(t, "configmaps", "ConfigMap", "b-1"))
 	statusOf(t, "admissionpolicies/names", ready)
 }
 
@@ -135,10 +135,10 @@ spec:
 // TestAbstract binds an abstract policy: the API server calls celgate only for the resources in the bindings, a binding
 // without rules is refused, and the status of the policy lists the resources.
 func TestAbstract(t *testing.T) {
-	managed(t, 1)
+	startManaged(t, 1)
 	inForce(t, abstractRule)
 	statusOf(t, "admissionpolicies/owned", "reason: Unbound\n  status: \"False\"\n  type: Ready\n")
-	denied(t, "", created(t, "configmaps", "ConfigMap", "a"))
+	awaitDenial(t, "", createDry(t, "configmaps", "ConfigMap", "a"))
 
 	path := dialectPath + "admissionpolicybindings"
 	status := apply(t, path, object(t, "{apiVersion: policy.celgate.dev/v1alpha1, kind: AdmissionPolicyBinding, metadata: {name: all}, spec: {policyName: owned}}")).Status()
@@ -150,16 +150,16 @@ func TestAbstract(t *testing.T) {
 	}
 	const denial, ready = "nobody owns this", "reason: InForce\n  status: \"True\"\n  type: Ready\n"
 	inForce(t, binding("configmaps", "configmaps"))
-	denied(t, denial, created(t, "configmaps", "ConfigMap", "a"))
-	denied(t, "", created(t, "secrets", "Secret", "a"))
+	awaitDenial(t, denial, createDry(t, "configmaps", "ConfigMap", "a"))
+	awaitDenial(t, "", createDry(t, "secrets", "Secret", "a"))
 	statusOf(t, "admissionpolicies/owned", ready, "kind: ConfigMap")
 	inForce(t, binding("secrets", "secrets"))
-	denied(t, denial, created(t, "secrets", "Secret", "a"))
+	awaitDenial(t, denial, createDry(t, "secrets", "Secret", "a"))
 	statusOf(t, "admissionpolicies/owned", ready, "kind: ConfigMap", "kind: Secret")
 	inForce(t, binding("none", "things"))
 	statusOf(t, "admissionpolicybindings/none", "reason: NoResource\n  status: \"False\"\n  type: Ready\n")
 	statusOf(t, "admissionpolicies/owned", ready)
 	remove(t, path+"/configmaps")
-	denied(t, "", created(t, "configmaps", "ConfigMap", "a"))
-	denied(t, denial, created(t, "secrets", "Secret", "a"))
+	awaitDenial(t, "", createDry(t, "configmaps", "ConfigMap", "a"))
+	awaitDenial(t, denial, createDry(t, "secrets", "Secret", "a"))
 }

@@ -54,7 +54,7 @@ func foreign(t *testing.T, policies string) {
 	t.Helper()
 	folder := t.TempDir()
 	write(t, filepath.Join(folder, "policies.yaml"), []byte(policies))
-	g := alone(t, "--policy-dir="+folder)
+	g := serveAlone(t, "--policy-dir="+folder)
 	create(t, webhookPath+"mutatingwebhookconfigurations", map[string]any{
 		"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
 		"metadata": map[string]any{"name": "zz-foreign"},
@@ -72,7 +72,7 @@ func foreign(t *testing.T, policies string) {
 // TestLost has another webhook undo a label: the request is denied, with the names of the policy and of its mutation,
 // or the client is warned.
 func TestLost(t *testing.T) {
-	managed(t, 1)
+	startManaged(t, 1)
 	inForce(t, owned)
 	eventually(t, 10*time.Second, func() string {
 		if a := configMap(t, nil); a.Status() != nil || label(t, a, "owner") != "us" {
@@ -82,7 +82,7 @@ func TestLost(t *testing.T) {
 	})
 	foreign(t, disowning)
 	const lost = `mutation owner no longer holds: made again, it changes metadata.labels.owner from "them" to "us"`
-	denied(t, "AdmissionPolicy 'owned' with binding 'owned' denied request: "+lost,
+	awaitDenial(t, "AdmissionPolicy 'owned' with binding 'owned' denied request: "+lost,
 		func() *server.Answer { return configMap(t, nil) })
 	if status := configMap(t, nil).Status(); status == nil || status.Code != http.StatusUnprocessableEntity {
 		t.Errorf("%+v", status)

@@ -114,8 +114,8 @@ func countsOf(t *testing.T, metrics string) map[string][]string {
 	return all
 }
 
-// of returns the policy of a case and its binding, for ConfigMaps of the policy's name.
-func (c *countedCase) of(t *testing.T, prefix, group, kind string) []map[string]any {
+// policiesOf returns the policy of a case and its binding, for ConfigMaps of the policy's name.
+func (c *countedCase) policiesOf(t *testing.T, prefix, group, kind string) []map[string]any {
 	t.Helper()
 	spec, binding := c.Spec, c.Binding
 	mutates := strings.Contains(spec, "mutations:")
@@ -175,7 +175,7 @@ func (c countedCases) ask(t *testing.T, s *server.Server, group, kind, prefix st
 		last = ownSentinels
 	}
 	for _, each := range append(slices.Clone(c), last...) {
-		for _, tree := range each.of(t, prefix, group, kind) {
+		for _, tree := range each.policiesOf(t, prefix, group, kind) {
 			path := "/apis/" + tree["apiVersion"].(string) + "/" + resources[tree["kind"].(string)]
 			good(t, call(server.Apply(path+"/"+tree["metadata"].(map[string]any)["name"].(string), tree)))
 			t.Cleanup(func() {

@@ -81,7 +81,7 @@ spec:
 // TestDialectMutations creates an object that a policy changes in each way, and updates it with the result: the object
 // does not change again.
 func TestDialectMutations(t *testing.T) {
-	managed(t, 1)
+	startManaged(t, 1)
 	inForce(t, tidy)
 	ask := func(tree map[string]any) (map[string]any, string) {
 		a := do(t, server.Call{Method: http.MethodPost, Path: "/apis/apps/v1/namespaces/default/deployments",
@@ -109,7 +109,7 @@ containers: x Never [A=1 WHO=x], proxy Always [--mesh]
 		if problem != "" {
 			return problem
 		}
-		if got := tidied(t, out); got != want {
+		if got := tidyFields(t, out); got != want {
 			return got
 		}
 		made = out
@@ -124,13 +124,13 @@ containers: x Never [A=1 WHO=x], proxy Always [--mesh]
 	if problem != "" {
 		t.Fatal(problem)
 	}
-	if got := tidied(t, again); got != want {
+	if got := tidyFields(t, again); got != want {
 		t.Errorf("made again:\n%s", got)
 	}
 }
 
-// tidied returns the fields that the policy tidy may change.
-func tidied(t *testing.T, tree map[string]any) string {
+// tidyFields returns the fields that the policy tidy may change.
+func tidyFields(t *testing.T, tree map[string]any) string {
 	t.Helper()
 	text, err := yaml.Marshal(tree)
 	if err != nil {
@@ -182,7 +182,7 @@ func tidied(t *testing.T, tree map[string]any) string {
 // TestDialectTypes writes a policy with type errors for its matched kinds: it is refused or, with Warn, its status
 // reports the errors.
 func TestDialectTypes(t *testing.T) {
-	managed(t, 1)
+	startManaged(t, 1)
 	const wrong = `
 apiVersion: policy.celgate.dev/v1alpha1
 kind: AdmissionPolicy

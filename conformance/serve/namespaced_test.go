@@ -51,7 +51,7 @@ rules:
 // TestNamespacedBinding lets a team bind a policy: only users with the verb bind on it in their namespace may do so,
 // with params of the namespace, and only for objects of the namespace.
 func TestNamespacedBinding(t *testing.T) {
-	managed(t, 1)
+	startManaged(t, 1)
 	const rbac = "/apis/rbac.authorization.k8s.io/v1/"
 	for _, tree := range documents(t, []byte(teamRights)) {
 		good(t, apply(t, rbac+"clusterroles", tree))
@@ -100,9 +100,9 @@ func TestNamespacedBinding(t *testing.T) {
 				Body:  object(t, "{apiVersion: v1, kind: Secret, metadata: {name: team}}")})
 		}
 	}
-	denied(t, "AdmissionPolicy 'team-rule' with binding 'team-a/own' denied request: bound to none", secret("team-a"))
-	denied(t, "", secret("team-b"))
-	denied(t, "", func() *server.Answer {
+	awaitDenial(t, "AdmissionPolicy 'team-rule' with binding 'team-a/own' denied request: bound to none", secret("team-a"))
+	awaitDenial(t, "", secret("team-b"))
+	awaitDenial(t, "", func() *server.Answer {
 		return do(t, server.Call{Method: http.MethodPost, Path: "/api/v1/persistentvolumes",
 			Query: map[string][]string{"dryRun": {"All"}}, Body: object(t, "{apiVersion: v1, kind: PersistentVolume, metadata: {name: pv}, "+
 				"spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], hostPath: {path: /x}}}")})
@@ -114,9 +114,9 @@ func TestNamespacedBinding(t *testing.T) {
 		t.Cleanup(func() { remove(t, "/api/v1/namespaces/"+namespace+"/configmaps/rule") })
 	}
 	param("team-b", "team")
-	denied(t, "bound to none", secret("team-a"))
+	awaitDenial(t, "bound to none", secret("team-a"))
 	param("team-a", "team")
-	denied(t, "", secret("team-a"))
+	awaitDenial(t, "", secret("team-a"))
 	statusOf(t, "namespaces/team-a/namespacedadmissionpolicybindings/own", "in force on 1 of 1 replicas")
 
 	// A user without the verb bind may not change a binding either.

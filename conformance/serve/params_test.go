@@ -65,7 +65,7 @@ func TestParamsOfOthers(t *testing.T) {
 		t,
 		"/api/v1/namespaces/kube-system/secrets",
 		object(t, `{apiVersion: v1, kind: Secret, metadata: {name: db, namespace: kube-system}, stringData: {password: hunter2}}`))
-	objects := moved(t, leaks)
+	objects := toOwnGroup(t, leaks)
 	path := func(tree map[string]any) string { return ownPath + resources[tree["kind"].(string)] }
 	as := func(user string, tree map[string]any) *server.Answer {
 		t.Helper()
@@ -110,7 +110,7 @@ func TestParamsOfOthers(t *testing.T) {
 	good(t, as("", objects[0]))
 	refused(as("mallory", objects[1]), `spec.paramRef: Forbidden: `+mallory+`does not have "get" permission on the object referenced by paramRef`)
 	good(t, as("", objects[1]))
-	denied(t, "secret: aHVudGVyMg==", func() *server.Answer {
+	awaitDenial(t, "secret: aHVudGVyMg==", func() *server.Answer {
 		return do(t, server.Call{Method: http.MethodPost, Path: "/api/v1/namespaces/default/configmaps",
 			Query: map[string][]string{"dryRun": {"All"}},
 			Body: map[string]any{
@@ -133,7 +133,7 @@ func TestParamsOfOthers(t *testing.T) {
 	r.relay.refuses = true
 	r.relay.mu.Unlock()
 	refused(as("", objects[0]), `failed calling webhook "params.policies.celgate.dev"`)
-	off := moved(t, leaks)[0]
+	off := toOwnGroup(t, leaks)[0]
 	off["metadata"].(map[string]any)["annotations"] = map[string]any{"celgate.dev/disabled": "true"}
 	good(t, as("mallory", off))
 	r.relay.mu.Lock()
@@ -153,7 +153,7 @@ func TestParamsOfOthers(t *testing.T) {
 
 	// An object that was written while the API server did not know of celgate, or with the seal of another object, is
 	// not in force.
-	forged := moved(t, leaks)
+	forged := toOwnGroup(t, leaks)
 	for i, tree := range forged {
 		if i == 1 { // that of the policy is not that of the binding
 			tree["metadata"].(map[string]any)["annotations"] = sealed["metadata"].(map[string]any)["annotations"]
@@ -182,7 +182,7 @@ func TestParamsOfOthers(t *testing.T) {
 	eventually(t, 60*time.Second, unknown("validatingadmissionpolicies"))
 	eventually(t, 10*time.Second, unknown("validatingadmissionpolicybindings"))
 	eventually(t, 60*time.Second, func() string {
-		if status := as("mallory", moved(t, strings.ReplaceAll(leaks, "name: leak",
+		if status := as("mallory", toOwnGroup(t, strings.ReplaceAll(leaks, "name: leak",
 			"name: leak2"))[0]).Status(); status == nil || !strings.Contains(status.Message, "Forbidden") {
 			return fmt.Sprintf("%+v", status)
 		}

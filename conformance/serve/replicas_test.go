@@ -190,8 +190,8 @@ type replicas struct {
 	rotate    func()     // replaces the certificate of all
 }
 
-// managed runs replicas with a certificate of files.
-func managed(t *testing.T, n int) *replicas {
+// startManaged runs replicas with a certificate of files.
+func startManaged(t *testing.T, n int) *replicas {
 	t.Helper()
 	return managedAs(t, api.Kubeconfig, n)
 }
@@ -249,7 +249,7 @@ spec: {type: ExternalName, externalName: localhost}
 		r.start(t)
 	}
 	for _, g := range r.gates {
-		g.ready(t)
+		g.awaitReady(t)
 	}
 	eventually(t, 5*time.Second, func() string {
 		r.mu.Lock()
@@ -298,8 +298,8 @@ func (r *replicas) end(t *testing.T, i int, kill bool) {
 	}
 }
 
-// trusted are the certificates by which the replicas are known.
-func (r *replicas) trusted() *tls.Config {
+// trustedConfig are the certificates by which the replicas are known.
+func (r *replicas) trustedConfig() *tls.Config {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(r.authority.PEM)
 	return &tls.Config{RootCAs: pool}
@@ -395,8 +395,8 @@ func (l *load) ask(ctx context.Context, forbidden bool) {
 	l.last = time.Now()
 }
 
-// during runs a load while do runs, and fails the test for every wrong answer.
-func (l *load) during(t *testing.T, workers, rate int, do func()) {
+// runDuring runs a load while do runs, and fails the test for every wrong answer.
+func (l *load) runDuring(t *testing.T, workers, rate int, do func()) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -416,12 +416,12 @@ func (l *load) during(t *testing.T, workers, rate int, do func()) {
 // TestReplicas kills the leader under load: forbidden objects are never admitted, and another replica takes over the
 // writes.
 func TestReplicas(t *testing.T) {
-	r := managed(t, 2)
+	r := startManaged(t, 2)
 	inForce(t, policies)
-	denied(t, "passwords belong into Secrets",
+	awaitDenial(t, "passwords belong into Secrets",
 		func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
 	l := &load{namespace: "default", dryRun: true}
-	l.during(t, 2, 100, func() {
+	l.runDuring(t, 2, 100, func() {
 		r.end(t, r.leader(t), true)
 		start := time.Now()
 		inForce(t, limits) // whose rule the next leader writes
@@ -440,12 +440,12 @@ func TestReplicas(t *testing.T) {
 // TestRolling replaces all policies and the certificate again and again and ends a replica, under load. With one
 // replica alive every answer is the right one.
 func TestRolling(t *testing.T) {
-	r := managed(t, 2)
+	r := startManaged(t, 2)
 	inForce(t, policies)
-	denied(t, "passwords belong into Secrets",
+	awaitDenial(t, "passwords belong into Secrets",
 		func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
 	l := &load{namespace: "default", dryRun: true}
-	l.during(t, 2, 200, func() {
+	l.runDuring(t, 2, 200, func() {
 		for i := range 50 {
 			replacePolicies(t, i)
 			if i%20 == 10 {
@@ -460,7 +460,7 @@ func TestRolling(t *testing.T) {
 		t.Errorf("%d times: %s", n, what)
 	}
 	time.Sleep(time.Second) // files are looked at once a second
-	conn, err := tls.Dial("tcp", strings.TrimPrefix(r.gates[0].URL, "https://"), r.trusted())
+	conn, err := tls.Dial("tcp", strings.TrimPrefix(r.gates[0].URL, "https://"), r.trustedConfig())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -473,7 +473,7 @@ func TestRolling(t *testing.T) {
 // replacePolicies writes all policies again, different in each round.
 func replacePolicies(t *testing.T, round int) {
 	t.Helper()
-	for _, tree := range moved(t, policies) {
+	for _, tree := range toOwnGroup(t, policies) {
 		tree["metadata"].(map[string]any)["annotations"] = map[string]any{"example.com/round": fmt.Sprint(round)}
 		if spec := tree["spec"].(map[string]any); tree["kind"] == "ValidatingAdmissionPolicy" {
 			spec["variables"] = []any{map[string]any{"name": "round", "expression": fmt.Sprintf(`"%d"`, round)}}

@@ -30,13 +30,13 @@ func TestRotation(t *testing.T) {
 	}
 	r := service(t, api.Kubeconfig, 2, "--certificate-life=1m", "--authority-life=2m")
 	inForce(t, policies)
-	denied(t, "passwords belong into Secrets",
+	awaitDenial(t, "passwords belong into Secrets",
 		func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
 
 	authorities, leaves, both := map[[32]byte]bool{}, map[[32]byte]bool{}, false
 	var handshakes, ended int
 	l := &load{namespace: "default", dryRun: true}
-	l.during(t, faultWorkers, faultRate, func() {
+	l.runDuring(t, faultWorkers, faultRate, func() {
 		for end := time.Now().Add(6 * time.Minute); len(authorities) < 3 ||
 			len(leaves) < 5; time.Sleep(100 * time.Millisecond) {
 			if time.Now().After(end) {

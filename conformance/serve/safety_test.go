@@ -41,7 +41,7 @@ spec: {policyName: everything}
 // TestSafety forbids or breaks every write: the requests that are needed to revert this still work, with celgate and
 // without.
 func TestSafety(t *testing.T) {
-	r := managed(t, 1)
+	r := startManaged(t, 1)
 	inForce(t, nothing)
 	write := func() *server.Answer { return configMap(t, nil) }
 	eventually(t, 10*time.Second, func() string {
@@ -108,7 +108,7 @@ func TestSafety(t *testing.T) {
 		}
 	}
 	disable("true")
-	denied(t, "", write)
+	awaitDenial(t, "", write)
 	disable(nil)
 	eventually(t, 10*time.Second, func() string {
 		if write().Status() == nil {
@@ -129,14 +129,14 @@ func TestSafety(t *testing.T) {
 		good(t, do(t, server.Call{Method: http.MethodDelete,
 			Path: webhookPath + kind + "webhookconfigurations/celgate"}))
 	}
-	denied(t, "", write)
+	awaitDenial(t, "", write)
 }
 
 // TestShadow serves policies that are evaluated and never acted on.
 func TestShadow(t *testing.T) {
 	folder := t.TempDir()
 	write(t, folder+"/policies.yaml", []byte(policies))
-	g := alone(t, "--shadow", "--policy-dir="+folder, "--metrics-listen=127.0.0.1:0")
+	g := serveAlone(t, "--shadow", "--policy-dir="+folder, "--metrics-listen=127.0.0.1:0")
 	handWritten(t, g)
 	eventually(t, 5*time.Second, func() string {
 		answer := configMap(t, map[string]any{"password": "x"})

@@ -89,8 +89,8 @@ var (
 	measuring = regexp.MustCompile(`msg=metrics address=(\S+)`)
 )
 
-// alone runs celgate serve without a cluster, with a certificate for 127.0.0.1, until the test ends.
-func alone(t *testing.T, args ...string) *gate {
+// serveAlone runs celgate serve without a cluster, with a certificate for 127.0.0.1, until the test ends.
+func serveAlone(t *testing.T, args ...string) *gate {
 	t.Helper()
 	folder := t.TempDir()
 	cert, key := filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
@@ -203,8 +203,8 @@ func (g *gate) metrics(t *testing.T) string {
 	return text
 }
 
-// ready waits for readiness.
-func (g *gate) ready(t *testing.T) {
+// awaitReady waits for readiness.
+func (g *gate) awaitReady(t *testing.T) {
 	t.Helper()
 	eventually(t, 20*time.Second, func() string {
 		code, text, err := g.ops("/readyz")
@@ -409,8 +409,8 @@ func label(t *testing.T, a *server.Answer, name string) any {
 	return labels[name]
 }
 
-// audited waits until the audit log has a text about a request.
-func audited(t *testing.T, answer *server.Answer, text string) {
+// awaitAudit waits until the audit log has a text about a request.
+func awaitAudit(t *testing.T, answer *server.Answer, text string) {
 	t.Helper()
 	eventually(t, 5*time.Second, func() string {
 		log, err := os.ReadFile(api.AuditLog)
@@ -437,7 +437,7 @@ func TestDirectory(t *testing.T) {
 	file := filepath.Join(folder, "policies.yaml")
 	write := func(text string) { t.Helper(); write(t, file, []byte(text)) }
 	write(policies)
-	g := alone(t, "--policy-dir="+folder)
+	g := serveAlone(t, "--policy-dir="+folder)
 	handWritten(t, g)
 
 	eventually(t, 5*time.Second, func() string { // the server takes a moment to see the configurations
@@ -454,7 +454,7 @@ func TestDirectory(t *testing.T) {
 		t.Errorf("label %v: %s", got, answer.Body)
 	}
 	// The server keeps an annotation only under a key that it takes.
-	audited(t, answer, `"celgate.example.com/mutated_by":"[{\"policy\":\"label\",\"binding\":\"label\",\"mutations\":[0],\"paths\":[\"/metadata/labels\"]}]"`)
+	awaitAudit(t, answer, `"celgate.example.com/mutated_by":"[{\"policy\":\"label\",\"binding\":\"label\",\"mutations\":[0],\"paths\":[\"/metadata/labels\"]}]"`)
 
 	for _, broken := range []string{"not: a policy: at all", "", policies[:len(policies)/2],
 		policies[:strings.LastIndex(policies, "---")], "# policies\n"} {

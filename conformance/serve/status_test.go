@@ -297,7 +297,7 @@ func row(t *testing.T, path string) string {
 // TestDialectStatus follows the status of a policy while its objects come and go: it is first not reachable, with the
 // reason, then it lists the matched kinds, and finally it is not reachable again.
 func TestDialectStatus(t *testing.T) {
-	managed(t, 1)
+	startManaged(t, 1)
 	const policy, binding = "admissionpolicies/told", "admissionpolicybindings/told"
 	not := func(reason string) []string {
 		return []string{"reason: " + reason + "\n  status: \"False\"\n  type: Reachable\n",

@@ -28,7 +28,7 @@ spec: {policyName: tags}
 // TestTemplates has a policy for Pods validate the templates of workloads: the API server calls celgate for these
 // because of a policy that names only Pods, and the answer contains the path in the workload.
 func TestTemplates(t *testing.T) {
-	managed(t, 1)
+	startManaged(t, 1)
 	inForce(t, tags)
 	ask := func() *server.Answer { return deployment(t, 1) }
 	eventually(t, 10*time.Second, func() string {
@@ -41,11 +41,11 @@ func TestTemplates(t *testing.T) {
 	})
 	statusOf(t, "admissionpolicies/tags", "in force on 1 of 1 replicas")
 	inForce(t, strings.Replace(strings.Split(tags, "---")[0], "templates: [pods]", "templates: [pods]\n  templateEnforcement: Deny", 1))
-	denied(t, "AdmissionPolicy 'tags' with binding 'tags' denied request: spec.template.spec.containers[0]: has no tag", ask)
+	awaitDenial(t, "AdmissionPolicy 'tags' with binding 'tags' denied request: spec.template.spec.containers[0]: has no tag", ask)
 	if status := ask().Status(); status == nil || status.Details == nil || len(status.Details.Causes) != 1 ||
 		status.Details.Causes[0].Field != "spec.template.spec.containers[0]" {
 		t.Errorf("%+v", status)
 	}
 	inForce(t, strings.Replace(strings.Split(tags, "---")[0], "  templates: [pods]\n", "", 1))
-	denied(t, "", ask)
+	awaitDenial(t, "", ask)
 }

@@ -30,7 +30,7 @@ spec:
 // TestVisibility denies a request with a reference for the client, and finds the text under it in the audit log; a dry
 // run returns violations that are only audited.
 func TestVisibility(t *testing.T) {
-	managed(t, 1)
+	startManaged(t, 1)
 	inForce(t, discreet)
 	ask := func(dryRun string) *server.Answer {
 		query := map[string][]string{}
@@ -52,8 +52,8 @@ func TestVisibility(t *testing.T) {
 	if strings.Contains(string(answer.Body)+strings.Join(answer.Warnings, " "), "hush") {
 		t.Error("the client is told: " + string(answer.Body))
 	}
-	audited(t, answer, "the word is hush")
-	audited(t, answer, `\"reference\":\"`+reference.FindStringSubmatch(answer.Status().Message)[1])
+	awaitAudit(t, answer, "the word is hush")
+	awaitAudit(t, answer, `\"reference\":\"`+reference.FindStringSubmatch(answer.Status().Message)[1])
 
 	told := strings.Replace(discreet, "violations: Admin, dryRun: Always}", "dryRun: Always}\n  validationActions: [Audit]", 1)
 	good(t, apply(t, dialectPath+"admissionpolicybindings", documents(t, []byte(told))[1]))

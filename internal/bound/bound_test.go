@@ -100,8 +100,8 @@ func call(t testing.TB, impl *functions.Overload, args []ref.Val) ref.Val {
 	return nil
 }
 
-// charged returns the charge of a guard.
-func charged(t testing.TB, function, overload string, args []ref.Val) bound.Size {
+// charge returns the charge of a guard.
+func charge(t testing.TB, function, overload string, args []ref.Val) bound.Size {
 	t.Helper()
 	guard := bound.GuardOf(function, overload)
 	if guard == nil {
@@ -178,12 +178,12 @@ func TestPredictions(t *testing.T) {
 		{"reverse", "list_reverse", []ref.Val{texts(5000, "a")}},
 		{"sort", "list_string_sort", []ref.Val{texts(5000, "a")}},
 		{"flatten", "list_flatten", []ref.Val{listOf(texts(5000, "a"), texts(5000, "b"))}},
-		{"flatten", "list_flatten_int", []ref.Val{listOf(doubled(10), doubled(10)), types.Int(12)}},
+		{"flatten", "list_flatten_int", []ref.Val{listOf(doubleList(10), doubleList(10)), types.Int(12)}},
 		{"format", "string_format", []ref.Val{types.String("%s and %s"), listOf(a, mixed)}},
 		{"format", "string_format", []ref.Val{types.String("%x %X"), listOf(a, types.Bytes(mixed))}},
 		{"format", "string_format", []ref.Val{types.String("%.100f|%.90e|%b|%%|%d"),
 			listOf(types.Double(1e300), types.Double(2), types.Int(math.MinInt64), types.Int(7))}},
-		{"format", "string_format", []ref.Val{types.String("%s"), listOf(doubled(10))}},
+		{"format", "string_format", []ref.Val{types.String("%s"), listOf(doubleList(10))}},
 	} {
 		impl := impls[c.overload]
 		if impl == nil {
@@ -198,7 +198,7 @@ func TestPredictions(t *testing.T) {
 			t.Errorf("%s: %v", c.overload, result)
 			continue
 		}
-		predicted, actual := charged(t, c.function, c.overload, c.args), bytesOf(result)
+		predicted, actual := charge(t, c.function, c.overload, c.args), bytesOf(result)
 		if predicted.Bytes < actual {
 			t.Errorf("%s: predicted %d bytes, and it made %d", c.overload, predicted.Bytes, actual)
 		}
@@ -208,8 +208,8 @@ func TestPredictions(t *testing.T) {
 	}
 }
 
-// doubled is a list of two lists that are one, and so on: few values in memory, and 2^n of them in all.
-func doubled(n int) ref.Val {
+// doubleList is a list of two lists that are one, and so on: few values in memory, and 2^n of them in all.
+func doubleList(n int) ref.Val {
 	v := ref.Val(types.String("x"))
 	for range n {
 		v = listOf(v, v)
@@ -220,7 +220,7 @@ func doubled(n int) ref.Val {
 // Calls that would need terabytes or years are refused at once.
 func TestRefused(t *testing.T) {
 	long := types.String(strings.Repeat("a", 1_000_000))
-	huge := doubled(60)
+	huge := doubleList(60)
 	many := texts(1000, "a")
 	for range 40 {
 		many = many.(traits.Adder).Add(many)
@@ -409,7 +409,7 @@ func TestOrdinary(t *testing.T) {
 		{"@in", []ref.Val{types.String("a"), texts(100, "b")}},
 		{"isGreaterThan", []ref.Val{types.Int(1), types.Int(1)}},
 	} {
-		if size := charged(t, c.function, "", c.args); size.Bytes > 1000 || size.Steps > 1000 {
+		if size := charge(t, c.function, "", c.args); size.Bytes > 1000 || size.Steps > 1000 {
 			t.Errorf("%s: %+v", c.function, size)
 		}
 	}

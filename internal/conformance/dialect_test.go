@@ -26,7 +26,7 @@ func TestReplayAsDialect(t *testing.T) {
 		t.Skip("the corpus once more")
 	}
 	cases := corpus(t)
-	differing := listed(t, "testdata/dialect.txt")
+	differing := readReasons(t, "testdata/dialect.txt")
 	for _, c := range cases {
 		if c.Request != nil && strings.HasPrefix(c.Request.APIVersion, "admissionregistration.k8s.io/") {
 			continue // its request writes a policy of the released kinds
@@ -36,7 +36,7 @@ func TestReplayAsDialect(t *testing.T) {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
 			turned := *c
-			turned.Policies, turned.Stored = untyped(inDialect(c.Policies)), untyped(inDialect(c.Stored))
+			turned.Policies, turned.Stored = withoutTypes(inDialect(c.Policies)), withoutTypes(inDialect(c.Stored))
 			var err error
 			if turned.Want, err = wantedOfDialect(c.Want); err != nil {
 				t.Fatal(err)
@@ -46,7 +46,7 @@ func TestReplayAsDialect(t *testing.T) {
 			case err != nil:
 				diff = err.Error()
 			default:
-				diff = unexpected(&turned, got, Compare(turned.Want, got), unvalidated[c.Name])
+				diff = describeUnexpected(&turned, got, Compare(turned.Want, got), unvalidated[c.Name])
 			}
 			switch {
 			case differs && diff == "":
@@ -61,8 +61,8 @@ func TestReplayAsDialect(t *testing.T) {
 	}
 }
 
-// untyped turns off type checking for policies with mutations, as on the server.
-func untyped(objects []map[string]any) []map[string]any {
+// withoutTypes turns off type checking for policies with mutations, as on the server.
+func withoutTypes(objects []map[string]any) []map[string]any {
 	for i, object := range objects {
 		spec, _ := object["spec"].(map[string]any)
 		if object["kind"] == "AdmissionPolicy" && spec["mutations"] != nil {
@@ -74,8 +74,8 @@ func untyped(objects []map[string]any) []map[string]any {
 	return objects
 }
 
-// listed reads lines of the form "name: reason".
-func listed(t *testing.T, path string) map[string]string {
+// readReasons reads lines of the form "name: reason".
+func readReasons(t *testing.T, path string) map[string]string {
 	t.Helper()
 	f, err := os.Open(path)
 	if err != nil {

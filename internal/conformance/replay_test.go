@@ -31,8 +31,8 @@ var registered = map[string]string{
 	"proposals/mutating-storage-class-verbatim-name": "the name of a storage class, after a mutation",
 }
 
-// unexpected returns the test message for a difference between an answer and the recorded one, "" for none.
-func unexpected(c *Case, got *Want, diff, what string) string {
+// describeUnexpected returns the test message for a difference between an answer and the recorded one, "" for none.
+func describeUnexpected(c *Case, got *Want, diff, what string) string {
 	switch {
 	case what == "":
 		return diff
@@ -82,7 +82,7 @@ func TestReplay(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			report(t, c, "engine", unexpected(c, got, Compare(c.Want, got), unvalidated[c.Name]))
+			report(t, c, "engine", describeUnexpected(c, got, Compare(c.Want, got), unvalidated[c.Name]))
 			if c.Request == nil {
 				return
 			}

@@ -46,7 +46,7 @@ func compareWebhook(t *testing.T, c *Case, w *World, engine *celgate.Engine, rej
 	}
 	want := *c.Want
 	want.AuditAnnotations = sentAnnotations(want.AuditAnnotations)
-	diff := unexpected(c, got, Compare(&want, got), cmp.Or(unvalidated[c.Name], registered[c.Name]))
+	diff := describeUnexpected(c, got, Compare(&want, got), cmp.Or(unvalidated[c.Name], registered[c.Name]))
 	switch why := asJSON[c.Name]; {
 	case why == "":
 		report(t, c, "webhook", diff)
@@ -86,7 +86,7 @@ func (w *World) replayOverHTTP(ctx context.Context, c *Case, e *celgate.Engine, 
 	mutated := *request
 	shares := w.sharesLabels(request, c.Object)
 	if answer.Patch != nil {
-		if mutated.Object, err = patched(request.Object, answer.Patch); err != nil {
+		if mutated.Object, err = applyPatch(request.Object, answer.Patch); err != nil {
 			return err
 		}
 		shares = w.sharesLabels(request, mutated.Object)
@@ -167,8 +167,8 @@ func (w *Want) take(answer *admissionv1.AdmissionResponse, warnings []string) {
 	}
 }
 
-// patched applies a patch to an object as it is sent.
-func patched(object map[string]any, patch []byte) (map[string]any, error) {
+// applyPatch applies a patch to an object as it is sent.
+func applyPatch(object map[string]any, patch []byte) (map[string]any, error) {
 	text, err := json.Marshal(object)
 	if err != nil {
 		return nil, err

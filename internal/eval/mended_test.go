@@ -24,8 +24,8 @@ func (m *met) NoteQuirk(id quirks.ID)    { *m = append(*m, id) }
 
 var minors = map[string]*celenv.Set{} // by minor; the tests take turns
 
-// evaluated returns the results of the validations of a policy in a minor, and the quirks that they trigger.
-func evaluated(t *testing.T, minor string, p policy.Policy, object map[string]any) (string, []quirks.ID) {
+// evaluateMinor returns the results of the validations of a policy in a minor, and the quirks that they trigger.
+func evaluateMinor(t *testing.T, minor string, p policy.Policy, object map[string]any) (string, []quirks.ID) {
 	t.Helper()
 	set := minors[minor]
 	if set == nil {
@@ -71,8 +71,8 @@ func TestOlderTold(t *testing.T) {
 			Validations: []policy.Validation{validation("dyn(variables.x) == true"), validation("string(dyn(variables.x)) == ''")},
 		}
 		p.Validations[1].MessageExpr = policy.Expr{Src: "string(dyn(variables.x))"}
-		older, seen := evaluated(t, "1.36", p, object)
-		newer, none := evaluated(t, "1.37", p, object)
+		older, seen := evaluateMinor(t, "1.36", p, object)
+		newer, none := evaluateMinor(t, "1.37", p, object)
 		if strings.Contains(older, "undeclared reference") {
 			continue // a function that 1.36 does not have
 		}
@@ -106,7 +106,7 @@ func TestTextCostsTold(t *testing.T) {
 			if less == 1 && count == 1 {
 				p.Validations[0] = validation("object.long.startsWith('x')")
 			}
-			if result, seen := evaluated(t, "1.36", p, object); fmt.Sprint(seen) != want {
+			if result, seen := evaluateMinor(t, "1.36", p, object); fmt.Sprint(seen) != want {
 				t.Errorf("%s, %d times: %v\n%s", expression, len(p.Validations), seen, result)
 			}
 		}

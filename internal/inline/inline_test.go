@@ -8,7 +8,7 @@ import (
 	"github.com/celgate/celgate/internal/inline"
 )
 
-func known() inline.Libraries {
+func knownLibraries() inline.Libraries {
 	return inline.Libraries{"lib": {
 		"images": {Variable: "lib_images"},
 		"zero":   {Body: "0"},
@@ -41,7 +41,7 @@ func TestExpand(t *testing.T) {
 		"lib.deep(b.c)":             "([b.c].map(a, a.x.a || has(a.a) || r'a' == \"a\" || `a` == a)[0])",
 		"lib.deep(b)":               "(b.x.a || has(b.a) || r'a' == \"a\" || `a` == b)",
 	} {
-		got, err := inline.Expand(src, known(), "")
+		got, err := inline.Expand(src, knownLibraries(), "")
 		switch {
 		case err != nil:
 			t.Errorf("%s: %v", src, err)
@@ -71,7 +71,7 @@ func TestExpandErrors(t *testing.T) {
 		if strings.Contains(want, "none here") {
 			without = "there are none here"
 		}
-		_, err := inline.Expand(src, known(), without)
+		_, err := inline.Expand(src, knownLibraries(), without)
 		if err == nil || fmt.Sprintf("%d: %s", err.At, err.Text) != want {
 			t.Errorf("%s: %+v, not %s", src, err, want)
 		}
@@ -101,7 +101,7 @@ func TestBounded(t *testing.T) {
 // TestWritten finds the place of each byte.
 func TestWritten(t *testing.T) {
 	src := "  1 == lib.twice(y.z) && true"
-	text, _ := inline.Expand(src, known(), "")
+	text, _ := inline.Expand(src, knownLibraries(), "")
 	for _, trim := range []int{0, 2} {
 		x, src := text.Trim(trim), src[trim:]
 		for _, of := range []struct {
@@ -133,7 +133,7 @@ func FuzzExpand(f *testing.F) {
 	f.Add("lib.twice(lib.any([1], 'x')) + lib.images")
 	f.Add("lib.deep('''a''') // \n é lib.made(b'\\'')")
 	f.Fuzz(func(t *testing.T, src string) {
-		text, err := inline.Expand(src, known(), "")
+		text, err := inline.Expand(src, knownLibraries(), "")
 		if err != nil && (err.At < 0 || err.At > len(src)) {
 			t.Errorf("%+v", err)
 		}

@@ -62,7 +62,7 @@ func FuzzLower(f *testing.F) {
 			turned := maps.Clone(released)
 			turned["apiVersion"] = policy.Dialect
 			turned["kind"] = strings.TrimPrefix(strings.TrimPrefix(kind, "Validating"), "Mutating")
-			got, refusals := lowered(t, turned, kind)
+			got, refusals := lowerObject(t, turned, kind)
 			if len(refusals) > 0 || len(got) != 1 || !reflect.DeepEqual(got[0], released) {
 				t.Errorf("%s became %v, refused %v", text, got, refusals)
 			}
@@ -70,8 +70,8 @@ func FuzzLower(f *testing.F) {
 	})
 }
 
-// lowered lowers a policy, or a binding of a policy that one of the released kind is.
-func lowered(t *testing.T, object map[string]any, kind string) ([]map[string]any, []lower.Refusal) {
+// lowerObject lowers a policy, or a binding of a policy that one of the released kind is.
+func lowerObject(t *testing.T, object map[string]any, kind string) ([]map[string]any, []lower.Refusal) {
 	t.Helper()
 	p, b, err := policy.FromObject(object, nil)
 	if err != nil {
@@ -81,7 +81,7 @@ func lowered(t *testing.T, object map[string]any, kind string) ([]map[string]any
 		if errs := policy.ValidatePolicy(p, nil); len(errs) > 0 {
 			t.Fatal(errs)
 		}
-		return lowering(t, &policy.Set{Policies: []*policy.Policy{p}}).Policy(object, p)
+		return newLowering(t, &policy.Set{Policies: []*policy.Policy{p}}).Policy(object, p)
 	}
 	bound := &policy.Policy{Kind: policy.Admission, Name: b.PolicyName, FailurePolicy: policy.Fail,
 		Validations: make([]policy.Validation, 1)}
@@ -89,12 +89,12 @@ func lowered(t *testing.T, object map[string]any, kind string) ([]map[string]any
 		bound = &policy.Policy{Kind: policy.Admission, Name: b.PolicyName, Mutations: make([]policy.Mutation, 1)}
 	}
 	set := &policy.Set{Policies: []*policy.Policy{bound}, Bindings: []*policy.Binding{b}}
-	return lowering(t, set).Binding(object, b)
+	return newLowering(t, set).Binding(object, b)
 }
 
 var natively = sync.OnceValues(func() (*celenv.Set, error) { return celenv.New("1.37", quirks.SetOf("1.37")) })
 
-func lowering(t testing.TB, set *policy.Set) *lower.Lowering {
+func newLowering(t testing.TB, set *policy.Set) *lower.Lowering {
 	t.Helper()
 	own, err := natively()
 	if err != nil {
@@ -122,7 +122,7 @@ spec:
   validations: [{expression: "true"}]
 status: {conditions: []}
 `)
-	got, refusals := lowered(t, dialect, "")
+	got, refusals := lowerObject(t, dialect, "")
 	want := []map[string]any{object(t, `
 apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingAdmissionPolicy
@@ -165,11 +165,11 @@ spec:
 	both := &policy.Policy{Kind: policy.Admission, Name: "p", FailurePolicy: policy.Fail,
 		Mutations: make([]policy.Mutation, 1), Validations: make([]policy.Validation, 1)}
 	set := &policy.Set{Policies: []*policy.Policy{both}, Bindings: []*policy.Binding{b}}
-	got, refusals := lowering(t, set).Binding(binding, b)
+	got, refusals := newLowering(t, set).Binding(binding, b)
 	if len(refusals) > 0 || len(got) != 1 || got[0]["kind"] != "ValidatingAdmissionPolicyBinding" {
 		t.Errorf("got %v, refused %v", got, refusals)
 	}
-	got, refusals = lowering(t, &policy.Set{Bindings: set.Bindings}).Binding(binding, b)
+	got, refusals = newLowering(t, &policy.Set{Bindings: set.Bindings}).Binding(binding, b)
 	if len(got) > 0 || len(refusals) != 1 || refusals[0].Field != "spec.policyName" {
 		t.Errorf("got %v, refused %v", got, refusals)
 	}

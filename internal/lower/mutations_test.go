@@ -9,7 +9,7 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-func mutating(t *testing.T, rule, failurePolicy, mutation string) ([]map[string]any, []lower.Refusal) {
+func lowerMutation(t *testing.T, rule, failurePolicy, mutation string) ([]map[string]any, []lower.Refusal) {
 	t.Helper()
 	o := object(t, fmt.Sprintf(`
 apiVersion: policy.celgate.dev/v1alpha1
@@ -29,7 +29,7 @@ spec:
 	if errs := policy.ValidatePolicy(p, nil); len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	return lowering(t, &policy.Set{Policies: []*policy.Policy{p}}).Policy(o, p)
+	return newLowering(t, &policy.Set{Policies: []*policy.Policy{p}}).Policy(o, p)
 }
 
 const (
@@ -73,7 +73,7 @@ func TestMutations(t *testing.T) {
 			[]string{`has(object.spec) ? [JSONPatch{}] : []`}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			natives, refusals := mutating(t, ofPods, "Fail", c.mutation)
+			natives, refusals := lowerMutation(t, ofPods, "Fail", c.mutation)
 			if len(refusals) > 0 {
 				t.Fatal(refusals)
 			}
@@ -114,7 +114,7 @@ func TestMutationsRefused(t *testing.T) {
 		"several paths": {apply("kubernetes.allContainers", `Item{env: [Item.env{name: "x", value: object.metadata.name}]}`), expression, "env"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, refusals := mutating(t, ofPods, "Fail", c.mutation)
+			_, refusals := lowerMutation(t, ofPods, "Fail", c.mutation)
 			if len(refusals) != 1 || refusals[0].Field != "spec.mutations[0]"+c.field || !strings.Contains(refusals[0].Reason, c.reason) {
 				t.Errorf("got %v", refusals)
 			}
@@ -132,7 +132,7 @@ func TestMutationsRefused(t *testing.T) {
 		`Object{metadata: Object.metadata{labels: variables.labels}, spec: Object.spec{?hostname: object.spec.?nodeName,
 			containers: object.spec.containers.filter(c, c.tty).map(c, Object.spec.containers{name: c.name, image: c.image})}}`: "",
 	} {
-		_, refusals := mutating(t, ofPods, "Fail", whole(expression))
+		_, refusals := lowerMutation(t, ofPods, "Fail", whole(expression))
 		if reason == "" && len(refusals) > 0 ||
 			reason != "" && (len(refusals) != 1 || !strings.Contains(refusals[0].Reason, reason)) {
 			t.Errorf("%s: %v", expression, refusals)
@@ -142,12 +142,12 @@ func TestMutationsRefused(t *testing.T) {
 		`Object{metadata: Object.metadata{labels: {"a": "b"}}}`: "",
 		`Object{spec: Object.spec{size: 3}}`:                    "has spec, and whether it merges",
 	} {
-		if _, refusals := mutating(t, ofAll, "Fail", whole(expression)); (len(refusals) > 0) != (reason != "") ||
+		if _, refusals := lowerMutation(t, ofAll, "Fail", whole(expression)); (len(refusals) > 0) != (reason != "") ||
 			reason != "" && !strings.Contains(refusals[0].Reason, reason) {
 			t.Errorf("%s: %v", expression, refusals)
 		}
 	}
-	if _, refusals := mutating(t, ofAll, "Fail", apply("spec.containers[*]", `Item{tty: true}`)); len(refusals) != 1 {
+	if _, refusals := lowerMutation(t, ofAll, "Fail", apply("spec.containers[*]", `Item{tty: true}`)); len(refusals) != 1 {
 		t.Errorf("all kinds: %v", refusals)
 	}
 	for mutation, field := range map[string]string{
@@ -156,7 +156,7 @@ func TestMutationsRefused(t *testing.T) {
 		jsonPatch("spec.containers[*]", `[JSONPatch{op: "copy", from: "/name", path: "/image"}]`):         ".jsonPatch.expression",
 		"forEach: {name: x, expression: '[true, false]'}\n" + apply("spec.containers[*]", `Item{tty: x}`): ".forEach",
 	} {
-		_, refusals := mutating(t, ofPods, "Ignore", mutation)
+		_, refusals := lowerMutation(t, ofPods, "Ignore", mutation)
 		if len(refusals) != 1 || refusals[0].Field != "spec.mutations[0]"+field || !strings.Contains(refusals[0].Reason, "failurePolicy Ignore") {
 			t.Errorf("%s: %v", mutation, refusals)
 		}
@@ -166,7 +166,7 @@ func TestMutationsRefused(t *testing.T) {
 		jsonPatch("spec.containers[*]", `[JSONPatch{op: "add", path: "/tty", value: true}, JSONPatch{op: "remove", path: "/env"},
 			JSONPatch{op: "replace", path: "/ports/0/name", value: "p" + string(key)}]`),
 	} {
-		if _, refusals := mutating(t, ofPods, "Ignore", mutation); len(refusals) > 0 {
+		if _, refusals := lowerMutation(t, ofPods, "Ignore", mutation); len(refusals) > 0 {
 			t.Errorf("%s: %v", mutation, refusals)
 		}
 	}

@@ -116,7 +116,7 @@ func (e *environment) compare(src string, limit uint64) (covered bool, err error
 		vars := inputs(form)
 		got, cost, ok := p.Eval(vars, nil, nil)
 		again, againCost, againOk := p.Eval(records{vars}, nil, nil)
-		if againOk != ok || againCost != cost || ok && !same(got, again) {
+		if againOk != ok || againCost != cost || ok && !isSame(got, again) {
 			return covered, &differs{fmt.Sprintf("%s: %v for %d, with a record %v for %d", src, got, cost, again,
 				againCost)}
 		}
@@ -142,7 +142,7 @@ func (e *environment) compare(src string, limit uint64) (covered bool, err error
 			}
 			e.trees += map[bool]int{true: 1}[ok]
 		}
-		if !same(got, want) {
+		if !isSame(got, want) {
 			return true, &differs{fmt.Sprintf("%s: %T %v, cel-go says %T %v", src, got, got, want, want)}
 		}
 	}
@@ -164,7 +164,7 @@ type differs struct{ text string }
 
 func (d *differs) Error() string { return d.text }
 
-func same(a, b ref.Val) bool {
+func isSame(a, b ref.Val) bool {
 	if fmt.Sprintf("%T", a) != fmt.Sprintf("%T", b) {
 		return false
 	}
@@ -175,14 +175,14 @@ func same(a, b ref.Val) bool {
 		return fmt.Sprint(a.Value()) == fmt.Sprint(b.Value())
 	case *types.Optional:
 		b := b.(*types.Optional)
-		return a.HasValue() == b.HasValue() && (!a.HasValue() || same(a.GetValue(), b.GetValue()))
+		return a.HasValue() == b.HasValue() && (!a.HasValue() || isSame(a.GetValue(), b.GetValue()))
 	case traits.Lister:
 		b := b.(traits.Lister)
 		if a.Size() != b.Size() {
 			return false
 		}
 		for i := range a.Size().(types.Int) {
-			if !same(a.Get(i), b.Get(i)) {
+			if !isSame(a.Get(i), b.Get(i)) {
 				return false
 			}
 		}

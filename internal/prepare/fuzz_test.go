@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
-// everything prepares a tree in all ways, which must not panic, and reports a result that is not stable.
-func everything(t *testing.T, in prepare.Input) {
+// prepareAllWays prepares a tree in all ways, which must not panic, and reports a result that is not stable.
+func prepareAllWays(t *testing.T, in prepare.Input) {
 	kind := in.Resource.GroupVersionKind()
 	for _, sub := range append([]schema.Subresource{{}}, in.Resource.Subresources...) {
 		in.SubResource = sub.Name
@@ -128,7 +128,7 @@ func FuzzEverything(f *testing.F) {
 		}
 		delete(in.Object, "apiVersion")
 		delete(in.Object, "kind")
-		everything(t, in)
+		prepareAllWays(t, in)
 	})
 }
 
@@ -144,7 +144,7 @@ func TestOddValues(t *testing.T) {
 			for i := range typ.Fields {
 				obj[typ.Fields[i].Name] = v
 			}
-			everything(t, prepare.Input{Types: types, Resource: res, Object: obj, Old: obj})
+			prepareAllWays(t, prepare.Input{Types: types, Resource: res, Object: obj, Old: obj})
 			for i := range typ.Fields {
 				inner := map[string]any{}
 				for k := range typ.Fields[i].Type.Fields {
@@ -152,10 +152,10 @@ func TestOddValues(t *testing.T) {
 				}
 				obj[typ.Fields[i].Name] = inner
 			}
-			everything(t, prepare.Input{Types: types, Resource: res, Object: obj, Old: map[string]any{"metadata": v}})
+			prepareAllWays(t, prepare.Input{Types: types, Resource: res, Object: obj, Old: map[string]any{"metadata": v}})
 		}
 	}
-	everything(t, prepare.Input{Types: types, Resource: types.Resources()[0]})
+	prepareAllWays(t, prepare.Input{Types: types, Resource: types.Resources()[0]})
 	if _, err := prepare.Object(prepare.Input{Object: map[string]any{}}); err == nil {
 		t.Error("a request without a resource has no error")
 	}

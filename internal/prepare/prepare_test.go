@@ -140,8 +140,8 @@ func (c testCase) input(t *testing.T) prepare.Input {
 	return in
 }
 
-// missing lists the parts of want that got lacks.
-func missing(path string, got, want any) []string {
+// missingParts lists the parts of want that got lacks.
+func missingParts(path string, got, want any) []string {
 	switch want := want.(type) {
 	case map[string]any:
 		g, ok := got.(map[string]any)
@@ -158,7 +158,7 @@ func missing(path string, got, want any) []string {
 			case !ok:
 				all = append(all, fmt.Sprintf("%s.%s: missing", path, name))
 			default:
-				all = append(all, missing(path+"."+name, v, want[name])...)
+				all = append(all, missingParts(path+"."+name, v, want[name])...)
 			}
 		}
 		return all
@@ -169,7 +169,7 @@ func missing(path string, got, want any) []string {
 		}
 		var all []string
 		for i := range want {
-			all = append(all, missing(fmt.Sprintf("%s[%d]", path, i), g[i], want[i])...)
+			all = append(all, missingParts(fmt.Sprintf("%s[%d]", path, i), g[i], want[i])...)
 		}
 		return all
 	}
@@ -181,7 +181,7 @@ func missing(path string, got, want any) []string {
 
 func check(t *testing.T, got map[string]any, c testCase) {
 	t.Helper()
-	for _, problem := range missing("", got, c.Want) {
+	for _, problem := range missingParts("", got, c.Want) {
 		t.Error(problem)
 	}
 	if same := reflect.ValueOf(got).Pointer() == reflect.ValueOf(c.Object).Pointer(); c.Same != same {
@@ -331,7 +331,7 @@ func TestSharing(t *testing.T) {
 	if reflect.ValueOf(got["spec"]).Pointer() != reflect.ValueOf(obj["spec"]).Pointer() {
 		t.Error("spec was copied without a change")
 	}
-	if problems := missing("", got["metadata"],
+	if problems := missingParts("", got["metadata"],
 		map[string]any{"name": "web", "labels": "ABSENT", "surprise": "ABSENT"}); problems != nil {
 		t.Error(problems)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/celgate/celgate/schema/builtin"
 )
 
-func parsed(t *testing.T, text string) map[string]any {
+func parseTree(t *testing.T, text string) map[string]any {
 	t.Helper()
 	asJSON, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {
@@ -31,7 +31,7 @@ func TestScale(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	types, err = types.WithCustomResources(parsed(t, `
+	types, err = types.WithCustomResources(parseTree(t, `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: things.example.com}
@@ -91,7 +91,7 @@ spec:
 			group, rest, _ := strings.Cut(c.resource, "/")
 			version, name, _ := strings.Cut(rest, "/")
 			resource := types.Resource(apischema.GroupVersionResource{Group: group, Version: version, Resource: name})
-			got, err := prepare.Scale(parsed(t, c.object), resource)
+			got, err := prepare.Scale(parseTree(t, c.object), resource)
 			if c.err != "" {
 				if err == nil || !strings.HasPrefix(err.Error(), c.err) {
 					t.Errorf("%v, not %s", err, c.err)
@@ -101,7 +101,7 @@ spec:
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := parsed(t, c.want)
+			want := parseTree(t, c.want)
 			want["apiVersion"], want["kind"] = "autoscaling/v1", "Scale"
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Error(diff)

@@ -23,27 +23,27 @@ func (w *world) Text(x Text) string  { return w.text[x] }
 
 var words = []string{"", "a", "b", "ab", "ba", "aa"}
 
-// each visits all worlds until visit returns true.
-func (w *world) each(i int, visit func() bool) bool {
+// visit visits all worlds until visit returns true.
+func (w *world) visit(i int, visit func() bool) bool {
 	switch {
 	case i < len(w.bools):
 		for _, v := range []bool{false, true} {
 			w.bool[w.bools[i]] = v
-			if w.each(i+1, visit) {
+			if w.visit(i+1, visit) {
 				return true
 			}
 		}
 	case i < len(w.bools)+len(w.ints):
 		for v := int64(-2); v <= 2; v++ {
 			w.int[w.ints[i-len(w.bools)]] = v
-			if w.each(i+1, visit) {
+			if w.visit(i+1, visit) {
 				return true
 			}
 		}
 	case i < len(w.bools)+len(w.ints)+len(w.texts):
 		for _, v := range words {
 			w.text[w.texts[i-len(w.bools)-len(w.ints)]] = v
-			if w.each(i+1, visit) {
+			if w.visit(i+1, visit) {
 				return true
 			}
 		}
@@ -73,7 +73,7 @@ func TestSolveAgainstAllWorlds(t *testing.T) {
 			s.Assume(one)
 		}
 		f := randomFormula(t, rng, s, w, 5)
-		found := w.each(0, func() bool { return s.Evaluate(w, f)[0] })
+		found := w.visit(0, func() bool { return s.Evaluate(w, f)[0] })
 		m, err := s.Solve(context.Background(), f)
 		if err != nil {
 			t.Fatal(err)

@@ -374,8 +374,8 @@ func (s *aside) post(t *testing.T, url, kind, timeout, filler string) int {
 	return code
 }
 
-// until waits for counts.
-func (s *aside) until(t *testing.T, what string, is func(webhook.Counts) bool) {
+// await waits for counts.
+func (s *aside) await(t *testing.T, what string, is func(webhook.Counts) bool) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); !is(s.evaluations.Counts()); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
@@ -398,7 +398,7 @@ func TestWaitsAside(t *testing.T) {
 			}
 		})
 	}
-	s.until(t, "all wait", func(c webhook.Counts) bool { return c.Away == n && c.Running == n })
+	s.await(t, "all wait", func(c webhook.Counts) bool { return c.Away == n && c.Running == n })
 	if code := s.post(t, s.asks, "Secret", "2s", ""); code != http.StatusOK {
 		t.Errorf("others wait for an authorizer, and this one gets %d", code)
 	}
@@ -418,7 +418,7 @@ func TestWaitsAside(t *testing.T) {
 			}
 		})
 	}
-	s.until(t, "all places are taken", func(c webhook.Counts) bool { return c.Running == n+slots })
+	s.await(t, "all places are taken", func(c webhook.Counts) bool { return c.Running == n+slots })
 	close(s.world.authorized)
 	time.Sleep(50 * time.Millisecond)
 	if c := s.evaluations.Counts(); c.Away != n {
@@ -426,7 +426,7 @@ func TestWaitsAside(t *testing.T) {
 	}
 	close(s.world.freed)
 	all.Wait()
-	s.until(t, "all end", func(c webhook.Counts) bool { return c == webhook.Counts{AbandonedTotal: n} })
+	s.await(t, "all end", func(c webhook.Counts) bool { return c == webhook.Counts{AbandonedTotal: n} })
 	if asked := s.world.asked.Load(); asked != n {
 		t.Errorf("the authorizer was asked %d times, not once for each of %d that nobody waits for", asked, n)
 	}
@@ -456,7 +456,7 @@ func TestWaitsInPlace(t *testing.T) {
 					}
 				})
 			}
-			s.until(t, "the places are full", func(c webhook.Counts) bool {
+			s.await(t, "the places are full", func(c webhook.Counts) bool {
 				return c.Away == test.away && c.Running == test.away+slots
 			})
 			if code := s.post(t, s.asks, "Secret", "200ms", ""); code != http.StatusServiceUnavailable {
@@ -464,7 +464,7 @@ func TestWaitsInPlace(t *testing.T) {
 			}
 			close(s.world.authorized)
 			all.Wait()
-			s.until(t, "all end", func(c webhook.Counts) bool { return c == webhook.Counts{RefusedTotal: 1} })
+			s.await(t, "all end", func(c webhook.Counts) bool { return c == webhook.Counts{RefusedTotal: 1} })
 		})
 	}
 }

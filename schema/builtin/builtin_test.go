@@ -168,8 +168,8 @@ func TestEveryResource(t *testing.T) {
 	}
 }
 
-// at walks from the type of a kind along members; [] steps into a list or map.
-func at(t *testing.T, r *schema.Registry, k schema.GroupVersionKind, path string) (*shape.Field, *shape.Type) {
+// walkType walks from the type of a kind along members; [] steps into a list or map.
+func walkType(t *testing.T, r *schema.Registry, k schema.GroupVersionKind, path string) (*shape.Field, *shape.Type) {
 	t.Helper()
 	typ := r.Type(k)
 	var field *shape.Field
@@ -222,7 +222,7 @@ func TestMerge(t *testing.T) {
 			"name"},
 	} {
 		t.Run(test.kind+" "+test.path, func(t *testing.T) {
-			_, typ := at(t, r, kind(test.apiVersion, test.kind), test.path)
+			_, typ := walkType(t, r, kind(test.apiVersion, test.kind), test.path)
 			if keys := strings.Join(typ.Keys, ","); typ.Merge != test.merge || keys != test.keys {
 				t.Errorf("merge %v by %q", typ.Merge, keys)
 			}
@@ -265,7 +265,7 @@ func TestFields(t *testing.T) {
 			shape.Any, 0, "pe", nil},
 	} {
 		t.Run(test.kind+" "+test.path, func(t *testing.T) {
-			f, typ := at(t, r, kind(test.apiVersion, test.kind), test.path)
+			f, typ := walkType(t, r, kind(test.apiVersion, test.kind), test.path)
 			if typ.Kind != test.want || typ.Bits != test.bits {
 				t.Errorf("kind %d, %d bits", typ.Kind, typ.Bits)
 			}
@@ -290,7 +290,7 @@ func TestFields(t *testing.T) {
 }
 
 func TestRecursion(t *testing.T) {
-	_, props := at(t, registry(t), kind("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
+	_, props := walkType(t, registry(t), kind("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
 		"spec.versions[].schema.openAPIV3Schema")
 	if props.Field("not").Type != props || props.Field("properties").Type.Elem != props ||
 		props.Field("items").Type.OneOf[0] != props {

@@ -32,7 +32,7 @@ func TestImage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	image := only(t, folder)
+	image := onlyImage(t, folder)
 	config, err := image.ConfigFile()
 	if err != nil {
 		t.Fatal(err)
@@ -128,8 +128,8 @@ func arguments(t *testing.T) []string {
 	return nil
 }
 
-// only returns the one image of a layout.
-func only(t *testing.T, folder string) v1.Image {
+// onlyImage returns the one image of a layout.
+func onlyImage(t *testing.T, folder string) v1.Image {
 	t.Helper()
 	index, err := layout.ImageIndexFromPath(folder)
 	if err != nil {

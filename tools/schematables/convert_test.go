@@ -33,7 +33,7 @@ func TestConvert(t *testing.T) {
 				for range 200 {
 					hub := newObject(t, internal(from))
 					fill.Fill(hub)
-					compare(t, r, converted(t, hub, from.GroupVersionKind()), to.GroupVersionKind())
+					compare(t, r, convertTo(t, hub, from.GroupVersionKind()), to.GroupVersionKind())
 				}
 			})
 		}
@@ -47,8 +47,8 @@ func TestConvert(t *testing.T) {
 func compare(t *testing.T, r *schema.Registry, obj runtime.Object, to schema.GroupVersionKind) {
 	t.Helper()
 	input := tree(t, obj)
-	hub := converted(t, obj, internal(r.ResourceFor(obj.GetObjectKind().GroupVersionKind())))
-	want := tree(t, converted(t, hub, to))
+	hub := convertTo(t, obj, internal(r.ResourceFor(obj.GetObjectKind().GroupVersionKind())))
+	want := tree(t, convertTo(t, hub, to))
 	before := runtime.DeepCopyJSON(input)
 	got, err := r.Convert(input, to)
 	if err != nil {
@@ -132,7 +132,7 @@ func newObject(t *testing.T, kind schema.GroupVersionKind) runtime.Object {
 	return obj
 }
 
-func converted(t *testing.T, obj runtime.Object, kind schema.GroupVersionKind) runtime.Object {
+func convertTo(t *testing.T, obj runtime.Object, kind schema.GroupVersionKind) runtime.Object {
 	t.Helper()
 	out := newObject(t, kind)
 	if err := legacyscheme.Scheme.Convert(obj, out, nil); err != nil {

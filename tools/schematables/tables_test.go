@@ -197,7 +197,7 @@ func TestTypesDescribeObjects(t *testing.T) {
 			for range 20 {
 				hub := newObject(t, hubKind)
 				fill.Fill(hub)
-				describes(t, typ, tree(t, converted(t, hub, g.WithKind(name))), g.String()+" "+name)
+				describes(t, typ, tree(t, convertTo(t, hub, g.WithKind(name))), g.String()+" "+name)
 			}
 		}
 	}

@@ -57,9 +57,9 @@ func TestPlaygroundAnswers(t *testing.T) {
 				if err := json.Unmarshal(item.Explanation, &e); err != nil {
 					t.Fatal(err)
 				}
-				got = append(got, told(t, e.Request, e.Allowed, e.Message))
+				got = append(got, describeAnswer(t, e.Request, e.Allowed, e.Message))
 			}
-			if want := applied(t, ask); !slices.Equal(got, want) {
+			if want := applyAnswers(t, ask); !slices.Equal(got, want) {
 				t.Errorf("the page says\n%s\ncelgate apply says\n%s\nproblems: %v", strings.Join(got, "\n"),
 					strings.Join(want, "\n"), answer.Problems)
 			}
@@ -70,8 +70,8 @@ func TestPlaygroundAnswers(t *testing.T) {
 	}
 }
 
-// applied returns the answers of celgate apply for each object.
-func applied(t *testing.T, ask playground.Ask) (said []string) {
+// applyAnswers returns the answers of celgate apply for each object.
+func applyAnswers(t *testing.T, ask playground.Ask) (said []string) {
 	dir := t.TempDir()
 	args := []string{"apply", "-o", "json"}
 	for _, of := range []struct{ flag, file, text string }{{"-p", playground.PolicyFile, ask.Policies},
@@ -109,15 +109,15 @@ func applied(t *testing.T, ask playground.Ask) (said []string) {
 		if item.CreatedBy != nil && item.Response.Allowed && len(item.Outcomes) == 0 {
 			continue // the page leaves out objects without a matching policy
 		}
-		said = append(said, told(t, item.Request, item.Response.Allowed, item.Response.Status.Message))
+		said = append(said, describeAnswer(t, item.Request, item.Response.Allowed, item.Response.Status.Message))
 	}
 	return said
 }
 
 var reference = regexp.MustCompile(`reference [0-9a-f]+`)
 
-// told returns an answer in one line.
-func told(t *testing.T, request json.RawMessage, allowed bool, message string) string {
+// describeAnswer returns an answer in one line.
+func describeAnswer(t *testing.T, request json.RawMessage, allowed bool, message string) string {
 	var r struct{ Operation, Namespace, Name, SubResource string }
 	var kind struct{ Kind struct{ Kind string } }
 	for _, into := range []any{&r, &kind} {

@@ -90,7 +90,7 @@ func (f *fake) remove(path string) {
 
 func (f *fake) tell(path, kind string, object map[string]any) {
 	for collection, watchers := range f.watchers {
-		if within(collection, path) {
+		if isWithin(collection, path) {
 			for _, w := range watchers {
 				w <- map[string]any{"type": kind, "object": object}
 			}
@@ -98,8 +98,8 @@ func (f *fake) tell(path, kind string, object map[string]any) {
 	}
 }
 
-// within reports that a path is of an object of a collection over all namespaces.
-func within(collection, path string) bool {
+// isWithin reports that a path is of an object of a collection over all namespaces.
+func isWithin(collection, path string) bool {
 	prefix, resource := collection[:strings.LastIndex(collection, "/")], collection[strings.LastIndex(collection, "/"):]
 	rest, ok := strings.CutPrefix(path, prefix)
 	return ok && strings.Contains(rest, resource+"/") &&
@@ -171,7 +171,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		since, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
 		for of, object := range f.objects { // changed since the list
 			version, _ := strconv.Atoi(object["metadata"].(map[string]any)["resourceVersion"].(string))
-			if within(path, of) && version > since {
+			if isWithin(path, of) && version > since {
 				events <- map[string]any{"type": "MODIFIED", "object": object}
 			}
 		}
@@ -202,7 +202,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		items := []any{}
 		for of, object := range f.objects {
-			if within(path, of) {
+			if isWithin(path, of) {
 				items = append(items, object)
 			}
 		}
@@ -251,8 +251,8 @@ func withParams(kind string) *policy.Set {
 		{Name: "p", ParamKind: &policy.ParamKind{APIVersion: "v1", Kind: kind}}}}
 }
 
-// failing are the resources whose watches do not work.
-func failing(w *World) string {
+// failingWatches are the resources whose watches do not work.
+func failingWatches(w *World) string {
 	var names []string
 	for _, each := range w.Watches() {
 		if each.Err != nil {
@@ -317,7 +317,7 @@ func TestWorld(t *testing.T) {
 	err = w.Follow(t.Context(), withParams("Secret"))
 	secret := schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
 	if err == nil || !strings.Contains(err.Error(), "watch secrets") || w.ParamError(secret) == nil ||
-		failing(w) != "secrets" {
+		failingWatches(w) != "secrets" {
 		t.Error(err, w.ParamError(secret), w.Watches())
 	}
 	if _, err := w.List(t.Context(), secret, ""); err == nil {

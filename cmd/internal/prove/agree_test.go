@@ -447,26 +447,26 @@ func (a *assignment) text(l textLeaf, to string) {
 	}
 }
 
-func (a *assignment) set(f solve.Formula, to bool) {
+func (a *assignment) assign(f solve.Formula, to bool) {
 	if f > solve.False {
 		a.bools[f] = to
 	}
 }
 
-// absent assigns values that the facts allow to the variables of absent nodes.
-func (a *assignment) absent(n *node) {
-	a.set(n.truth, n.filled)
+// assignAbsent assigns values that the facts allow to the variables of absent nodes.
+func (a *assignment) assignAbsent(n *node) {
+	a.assign(n.truth, n.filled)
 	for i, p := range n.items {
-		a.set(p.present, i == 0 && n.filled)
-		a.absent(p.node)
+		a.assign(p.present, i == 0 && n.filled)
+		a.assignAbsent(p.node)
 	}
 	for i, e := range n.slots {
-		a.set(e.present, i == 0 && n.filled)
-		a.absent(e.node)
+		a.assign(e.present, i == 0 && n.filled)
+		a.assignAbsent(e.node)
 	}
 	for _, p := range n.members {
-		a.set(p.present, false)
-		a.absent(p.node)
+		a.assign(p.present, false)
+		a.assignAbsent(p.node)
 	}
 }
 
@@ -476,12 +476,12 @@ func (a *assignment) node(n *node, v any) bool {
 	if n == nil {
 		return true
 	}
-	a.set(n.null, v == nil)
+	a.assign(n.null, v == nil)
 	if v == nil {
 		if n.null == solve.False && n.val != nil {
 			a.m.unbounded = append(a.m.unbounded, reason{what: "null"})
 		}
-		a.absent(n)
+		a.assignAbsent(n)
 		return true
 	}
 	if n.fixed != nil {
@@ -493,12 +493,12 @@ func (a *assignment) node(n *node, v any) bool {
 		object, _ := v.(map[string]any)
 		for name, p := range n.members {
 			inner, there := object[name]
-			a.set(p.present, there)
+			a.assign(p.present, there)
 			if !there {
 				if p.present == solve.True {
 					fits = false
 				}
-				a.absent(p.node)
+				a.assignAbsent(p.node)
 				continue
 			}
 			fits = a.node(p.node, inner) && fits
@@ -509,11 +509,11 @@ func (a *assignment) node(n *node, v any) bool {
 		for _, e := range n.slots {
 			if e.key.isConst() {
 				inner, there := object[e.key.before]
-				a.set(e.present, there)
+				a.assign(e.present, there)
 				if there {
 					fits = a.node(e.node, inner) && fits
 				} else {
-					a.absent(e.node)
+					a.assignAbsent(e.node)
 				}
 				keys = slices.DeleteFunc(keys, func(k string) bool { return k == e.key.before })
 			}
@@ -522,8 +522,8 @@ func (a *assignment) node(n *node, v any) bool {
 			if !e.key.isVar {
 				continue
 			}
-			if a.set(e.present, len(keys) > 0); len(keys) == 0 {
-				a.absent(e.node)
+			if a.assign(e.present, len(keys) > 0); len(keys) == 0 {
+				a.assignAbsent(e.node)
 				continue
 			}
 			a.text(e.key, keys[0])
@@ -537,20 +537,20 @@ func (a *assignment) node(n *node, v any) bool {
 			return true
 		}
 		for i, p := range n.items {
-			if a.set(p.present, i < len(list)); i < len(list) {
+			if a.assign(p.present, i < len(list)); i < len(list) {
 				fits = a.node(p.node, list[i]) && fits
 			} else {
-				a.absent(p.node)
+				a.assignAbsent(p.node)
 			}
 		}
 		return fits && len(list) <= len(n.items)
 	case shape.Boolean:
-		a.set(n.truth, v.(bool))
+		a.assign(n.truth, v.(bool))
 	case shape.Integer:
 		a.ints[n.num] = v.(int64)
 	case shape.IntOrString:
 		number, isInt := v.(int64)
-		a.set(n.isInt, isInt)
+		a.assign(n.isInt, isInt)
 		if isInt {
 			a.ints[n.num] = number
 		} else {

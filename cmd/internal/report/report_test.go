@@ -62,8 +62,8 @@ func request(op celgate.Operation, name string) *celgate.Request {
 	return r
 }
 
-// missing is the error about a member that an expression reads and that is not there.
-func missing(e policy.Expr, key string) error {
+// missingError is the error about a member that an expression reads and that is not there.
+func missingError(e policy.Expr, key string) error {
 	return &celgate.ExpressionError{Expr: e.Src,
 		Err: &celgate.NoSuchKeyError{Key: key, Err: errors.New("no such key: " + key)}}
 }
@@ -76,7 +76,7 @@ func item(line int, r *celgate.Request, d celgate.Decision) report.Item {
 		Decision: &d}
 }
 
-func denied(message string) *metav1.Status {
+func denial(message string) *metav1.Status {
 	return &metav1.Status{Status: "Failure", Code: 422, Reason: "Invalid", Message: message,
 		Details: &metav1.StatusDetails{Group: "apps", Kind: "deployments", Name: "api",
 			Causes: []metav1.StatusCause{{Message: message}}}}
@@ -104,7 +104,7 @@ func items() []report.Item {
 				Verdict: celgate.Admit, Cost: 4, Kind: policy.Validating, Expr: &replicas},
 		}}),
 		item(20, request(celgate.Create, "api"), celgate.Decision{
-			Status: denied(`deployments.apps "api" is forbidden: too many <replicas>`),
+			Status: denial(`deployments.apps "api" is forbidden: too many <replicas>`),
 			AuditAnnotations: map[string]string{"replica-limit/count": "9",
 				"validation.policy.admission.k8s.io/validation_failure": "[]"},
 			Warnings: []celgate.Warning{{Text: `unknown field "spec.replicaz"`}, {
@@ -116,23 +116,23 @@ func items() []report.Item {
 					Message: "must not have more than 5 replicas, because the cluster of the shop is small and shared by several teams", Actions: []policy.Action{policy.Deny, policy.Audit}, Kind: policy.Validating, Expr: replicas},
 				{Policy: "images", Binding: "all", Message: "failed expression: " + strings.TrimSpace(loop.Src),
 					Actions: []policy.Action{policy.Warn}, Kind: policy.Validating, Expr: loop},
-				{Policy: "team", Binding: "all", IsError: true, Message: missing(team, "team").Error(),
-					Err: missing(team, "team"), Actions: []policy.Action{policy.Deny}, Kind: policy.Validating,
+				{Policy: "team", Binding: "all", IsError: true, Message: missingError(team, "team").Error(),
+					Err: missingError(team, "team"), Actions: []policy.Action{policy.Deny}, Kind: policy.Validating,
 					Expr: team},
 				{Policy: "names", Binding: "all", Message: "bad\x1b[31m name", Actions: []policy.Action{policy.Audit},
 					Kind: policy.Validating, Expr: many},
 			},
 		}),
 		item(40, request(celgate.Delete, "old"), celgate.Decision{
-			Status: denied(`deployments.apps "old" is forbidden: no such key`),
+			Status: denial(`deployments.apps "old" is forbidden: no such key`),
 			Violations: []celgate.Violation{
-				{Policy: "protect", Binding: "all", IsError: true, Message: missing(locked, "metadata").Error(),
-					Err: missing(locked, "metadata"), Actions: []policy.Action{policy.Deny}, Kind: policy.Validating,
+				{Policy: "protect", Binding: "all", IsError: true, Message: missingError(locked, "metadata").Error(),
+					Err: missingError(locked, "metadata"), Actions: []policy.Action{policy.Deny}, Kind: policy.Validating,
 					Expr: locked},
 			},
 		}),
 		item(50, request(celgate.Create, "param"), celgate.Decision{
-			Status: denied(`deployments.apps "param" is forbidden: no params`),
+			Status: denial(`deployments.apps "param" is forbidden: no params`),
 			Violations: []celgate.Violation{
 				{Policy: "params", Binding: "prod", IsError: true,
 					Message: "failed to configure binding: " + celgate.ErrNoParams.Error(), Err: celgate.ErrNoParams,
@@ -147,7 +147,7 @@ func items() []report.Item {
 		item(80, request(celgate.Create, "quiet"), celgate.Decision{
 			Allowed: true, Mutated: true,
 			Outcomes: []celgate.Outcome{{Policy: "team", Binding: "all", Verdict: celgate.Error,
-				Message: missing(team, "team").Error(), Err: missing(team, "team"), Kind: policy.Validating,
+				Message: missingError(team, "team").Error(), Err: missingError(team, "team"), Kind: policy.Validating,
 				Expr: &team}},
 			Notes: []celgate.Note{{Quirk: &celgate.Quirk{ID: "lost-copy"}, Message: "the copy of a list is lost"}},
 		}),

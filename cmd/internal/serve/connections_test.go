@@ -25,8 +25,8 @@ func dialFrom(t *testing.T, from, to string) net.Conn {
 	return c
 }
 
-// closed reports whether the other side closes a connection within a moment.
-func closed(c net.Conn) bool {
+// isClosed reports whether the other side closes a connection within a moment.
+func isClosed(c net.Conn) bool {
 	_ = c.SetReadDeadline(time.Now().Add(200 * time.Millisecond)) // never fails for an open connection
 	_, err := c.Read(make([]byte, 1))
 	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
@@ -57,23 +57,23 @@ func TestLimited(t *testing.T) {
 		greedy = append(greedy, dialFrom(t, "127.0.0.1", at))
 		<-accepted
 	}
-	if !closed(dialFrom(t, "127.0.0.1", at)) {
+	if !isClosed(dialFrom(t, "127.0.0.1", at)) {
 		t.Error("there is room for one more")
 	}
 	modest := dialFrom(t, "127.0.0.2", at)
 	own := <-accepted
-	if closed(modest) || !closed(greedy[0]) || closed(greedy[1]) {
+	if isClosed(modest) || !isClosed(greedy[0]) || isClosed(greedy[1]) {
 		t.Error("another address finds no room, or not the oldest one gives way")
 	}
 	second := dialFrom(t, "127.0.0.2", at)
 	<-accepted
 	third := dialFrom(t, "127.0.0.2", at) // which has as many as the other one now
-	if closed(modest) || closed(second) || !closed(greedy[1]) || !closed(third) {
+	if isClosed(modest) || isClosed(second) || !isClosed(greedy[1]) || !isClosed(third) {
 		t.Error("the room is not shared")
 	}
 	own.Close()
 	own.Close()
-	if fourth := dialFrom(t, "127.0.0.2", at); closed(fourth) {
+	if fourth := dialFrom(t, "127.0.0.2", at); isClosed(fourth) {
 		t.Error("what is closed counts")
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// counted returns the series of a registry whose names begin with a prefix, as "name{label=value}" to their value: of a
-// histogram how often it was observed.
-func counted(t *testing.T, m *metrics, prefix string) map[string]float64 {
+// countsOf returns the values of the series whose names begin with a prefix, by "name{label=value}"; for a histogram,
+// the number of observations.
+func countsOf(t *testing.T, m *metrics, prefix string) map[string]float64 {
 	t.Helper()
 	families, err := m.registry.Gather()
 	if err != nil {
@@ -80,7 +80,7 @@ func TestRuleMetrics(t *testing.T) {
 		"celgate_validation_cost_units{" + of + ",validation=first}":                          1,
 		"celgate_validation_cost_units{" + of + ",validation=1}":                              1,
 	}
-	if got := counted(t, m, "celgate_validation"); !maps.Equal(got, want) {
+	if got := countsOf(t, m, "celgate_validation"); !maps.Equal(got, want) {
 		t.Errorf("%v", got)
 	}
 	want = map[string]float64{
@@ -88,7 +88,7 @@ func TestRuleMetrics(t *testing.T) {
 		"celgate_match_conditions_total{condition=mine," + "kind=ValidatingAdmissionPolicy,phase=validation,policy=p,result=false}": 1,
 		"celgate_match_conditions_total{condition=mine," + "kind=ValidatingAdmissionPolicy,phase=validation,policy=p,result=error}": 1,
 	}
-	if got := counted(t, m, "celgate_match_conditions"); !maps.Equal(got, want) {
+	if got := countsOf(t, m, "celgate_match_conditions"); !maps.Equal(got, want) {
 		t.Errorf("%v", got)
 	}
 }
@@ -175,7 +175,7 @@ func TestCounting(t *testing.T) {
 		"celgate_mutating_admission_policy_mutations_total{mutation=1,policy=same,policy_binding=one,result=error}":     1,
 		"celgate_mutating_admission_policy_mutations_total{mutation=1,policy=same,policy_binding=two,result=error}":     1,
 	}
-	all := counted(t, m, "celgate_")
+	all := countsOf(t, m, "celgate_")
 	for name, n := range want {
 		if all[name] != n {
 			t.Errorf("%s %v, not %v", name, all[name], n)
@@ -190,7 +190,7 @@ func TestCounting(t *testing.T) {
 	}
 
 	of := func(part string) (n int) {
-		for name := range counted(t, m, "celgate_") {
+		for name := range countsOf(t, m, "celgate_") {
 			if strings.Contains(name, part) && !strings.HasPrefix(name, "celgate_policy_") {
 				n++
 			}
@@ -238,8 +238,8 @@ func TestCounts(t *testing.T) {
 		"celgate_policy_bindings{action=audit,kind=ValidatingAdmissionPolicyBinding,state=active}": 1,
 		"celgate_policy_bindings{action=apply,kind=NamespacedAdmissionPolicyBinding,state=active}": 1,
 	}
-	got := counted(t, m, "celgate_policy_definitions")
-	maps.Copy(got, counted(t, m, "celgate_policy_bindings"))
+	got := countsOf(t, m, "celgate_policy_definitions")
+	maps.Copy(got, countsOf(t, m, "celgate_policy_bindings"))
 	if !maps.Equal(got, want) {
 		t.Errorf("%v", got)
 	}

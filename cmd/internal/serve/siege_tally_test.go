@@ -63,8 +63,8 @@ func (y *tally) note(name string, n int64) {
 	y.row(name).n = n
 }
 
-// answered returns the number of answers.
-func (y *tally) answered() (n int64) {
+// countAnswers returns the number of answers.
+func (y *tally) countAnswers() (n int64) {
 	for _, r := range y.rows {
 		for _, of := range r.codes {
 			n += of

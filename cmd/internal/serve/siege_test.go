@@ -42,8 +42,8 @@ var attacks = []struct{ name, variables, expression string }{
 	{"contained", doubledList("v", 40), "variables.v40 in [variables.v40, variables.v39]"},
 	{"distinct", doubledList("v", 30), "[variables.v30, variables.v29].distinct().size() > 0"},
 	{"flat", doubledList("v", 40), "variables.v40.flatten(40).size() > 0"},
-	{"summed", concatenated(40), "variables.v40.sum() > 0"},
-	{"sorted", concatenated(40), "variables.v40.sort().size() > 0"},
+	{"summed", concatenation(40), "variables.v40.sum() > 0"},
+	{"sorted", concatenation(40), "variables.v40.sort().size() > 0"},
 	{"nested", "", "lists.range(300).map(i, lists.range(300).map(j, object.data.long + string(j))).size() > 0"},
 	{"split", "", "lists.range(100).map(i, object.data.long.split('')).size() > 0"},
 	{"quoted", "", "lists.range(100).map(i, strings.quote(object.data.long)).size() > 0"},
@@ -83,7 +83,7 @@ func doubledList(name string, n int) string {
 	return text
 }
 
-func concatenated(n int) string {
+func concatenation(n int) string {
 	text := variable("v0", "[1, 2]")
 	for i := range n {
 		text += variable(fmt.Sprint("v", i+1), fmt.Sprintf("variables.v%d + variables.v%d", i, i))
@@ -256,7 +256,7 @@ func TestSiege(t *testing.T) {
 	attackers.Go(func() {
 		seed := rand.New(rand.NewPCG(*siegeSeed, 1<<32))
 		for ctx.Err() == nil {
-			n, err := spoil(ctx, dir, seed, func() error { return ready(ops, "") })
+			n, err := spoil(ctx, dir, seed, func() error { return checkReady(ops, "") })
 			if spoiled += n; err != nil {
 				t.Error(err)
 				return
@@ -303,7 +303,7 @@ func TestSiege(t *testing.T) {
 		})
 	}
 	for time.Now().Before(end) {
-		if err := ready(ops, "?exclude=directory"); err != nil {
+		if err := checkReady(ops, "?exclude=directory"); err != nil {
 			t.Errorf("readiness is lost: %v", err)
 		}
 		time.Sleep(100 * time.Millisecond)
@@ -334,7 +334,7 @@ func TestSiege(t *testing.T) {
 		}
 	}
 	// A short siege runs beside the tests of other packages.
-	if all := rows.answered(); *siegeTime >= time.Minute && int64(late) > all/lateOf {
+	if all := rows.countAnswers(); *siegeTime >= time.Minute && int64(late) > all/lateOf {
 		t.Errorf("%d of %d answers came more than %v after their deadline", late, all, lateness)
 	}
 	for i, n := range nuisances {
@@ -343,7 +343,8 @@ func TestSiege(t *testing.T) {
 	rows.note("directory spoiled", int64(spoiled))
 	rows.note("times that policies were drawn", int64(drawn))
 	t.Logf("%s under siege, seed %d:\n\n%s\nThe slowest of %d answers of a handler that only reads took %s; %d of %d answers came more than %v later than it could explain. At most %d MiB.", *siegeTime, *siegeSeed, rows.table(timeout),
-		len(machine.asked), machine.slowest(time.Time{}, end).Round(time.Millisecond), late, rows.answered(), lateness,
+		len(machine.asked), machine.slowest(time.Time{}, end).Round(time.Millisecond), late,
+		rows.countAnswers(), lateness,
 		peak>>20)
 	select {
 	case err := <-ended:
@@ -363,8 +364,8 @@ func TestSiege(t *testing.T) {
 	}
 }
 
-// ready asks a replica whether it is ready.
-func ready(ops, query string) error {
+// checkReady asks a replica whether it is ready.
+func checkReady(ops, query string) error {
 	response, err := http.Get("http://" + ops + "/readyz" + query)
 	if err != nil {
 		return err

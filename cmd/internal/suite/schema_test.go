@@ -102,18 +102,18 @@ func TestJSONSchema(t *testing.T) {
 	}
 }
 
-func copied(v any) any {
+func copyTree(v any) any {
 	switch v := v.(type) {
 	case []any:
 		list := make([]any, len(v))
 		for i := range v {
-			list[i] = copied(v[i])
+			list[i] = copyTree(v[i])
 		}
 		return list
 	case map[string]any:
 		members := map[string]any{}
 		for key, member := range v {
-			members[key] = copied(member)
+			members[key] = copyTree(member)
 		}
 		return members
 	}
@@ -132,7 +132,7 @@ func withoutReferences(v any, definitions map[string]any) any {
 			name := strings.TrimPrefix(to, "#/definitions/")
 			inner := maps.Clone(definitions)
 			inner[name] = map[string]any{} // a recursive type is visited once
-			return withoutReferences(copied(definitions[name]), inner)
+			return withoutReferences(copyTree(definitions[name]), inner)
 		}
 		for key, member := range v {
 			if key != "definitions" {

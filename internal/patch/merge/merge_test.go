@@ -63,15 +63,15 @@ func compare(t *testing.T, live, patch map[string]any, typ *shape.Type) (o outco
 	if !reflect.DeepEqual(got, again) {
 		report("the second application changes the result:\n%s", cmp.Diff(got, again))
 	}
-	if path := lost(typ, live, patch, got); path != "" {
+	if path := firstLost(typ, live, patch, got); path != "" {
 		report("%s is not in the patch and has changed", path)
 	}
 	return outcome{merged: 1}
 }
 
-// lost returns the first path that live has, the patch does not have, and at which the result differs from live. Values
-// below one that merges atomically are not preserved; the check for atomic values does not find them in maps.
-func lost(t *shape.Type, live, patch, got any) string {
+// firstLost returns the first path that live has, the patch does not have, and at which the result differs from live.
+// Values below one that merges atomically are not preserved; the check for atomic values does not find them in maps.
+func firstLost(t *shape.Type, live, patch, got any) string {
 	if t != nil && t.Merge == shape.Atomic {
 		return ""
 	}
@@ -88,7 +88,7 @@ func lost(t *shape.Type, live, patch, got any) string {
 				return "." + name
 			}
 			child, atomic := memberType(t, name)
-			if path := lost(child, live[name], member, merged[name]); path != "" && !atomic {
+			if path := firstLost(child, live[name], member, merged[name]); path != "" && !atomic {
 				return "." + name + path
 			}
 		}
@@ -116,7 +116,7 @@ func lost(t *shape.Type, live, patch, got any) string {
 			if len(inMerged[key]) != 1 {
 				return "[" + key + "]"
 			}
-			if path := lost(t.Elem, inLive[key][0], item[0], inMerged[key][0]); path != "" {
+			if path := firstLost(t.Elem, inLive[key][0], item[0], inMerged[key][0]); path != "" {
 				return "[" + key + "]" + path
 			}
 		}
@@ -192,7 +192,7 @@ func TestLongListsAgainstServer(t *testing.T) {
 			choices := make([]byte, 256)
 			random.Read(choices)
 			g := mergetest.Generator{Choices: choices}
-			merged += compare(t, thing(map[string]any{"list": g.LongList(list, 2, -1)}),
+			merged += compare(t, withIdentity(map[string]any{"list": g.LongList(list, 2, -1)}),
 				map[string]any{"list": g.LongList(list, 2, -1)}, typ).merged
 		}
 		if merged < 100 {
@@ -209,8 +209,8 @@ func object(fields ...shape.Field) *shape.Type {
 			shape.Field{Name: "kind", Type: stringType})}
 }
 
-// thing gives an object its identity.
-func thing(o map[string]any) map[string]any {
+// withIdentity gives an object its identity.
+func withIdentity(o map[string]any) map[string]any {
 	o["apiVersion"], o["kind"] = "example.com/v1", "Thing"
 	return o
 }

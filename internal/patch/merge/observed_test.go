@@ -105,7 +105,7 @@ func TestObserved(t *testing.T) {
 				t.Error("the live object was modified")
 			}
 			for path, want := range c.Want {
-				if diff := cmp.Diff(value(want), at(got, strings.Split(path, "."))); diff != "" {
+				if diff := cmp.Diff(value(want), valueAt(got, strings.Split(path, "."))); diff != "" {
 					t.Errorf("%s: -want +got:\n%s", path, diff)
 				}
 			}
@@ -113,8 +113,8 @@ func TestObserved(t *testing.T) {
 	}
 }
 
-// at returns the value at a path; a name picks the item of a list that has it, and "names" the names of all items.
-func at(v any, path []string) any {
+// valueAt returns the value at a path; a name picks the item of a list that has it, and "names" the names of all items.
+func valueAt(v any, path []string) any {
 	for _, name := range path {
 		switch x := v.(type) {
 		case map[string]any:
@@ -141,7 +141,7 @@ func at(v any, path []string) any {
 
 func TestErrorsCanBeTakenApart(t *testing.T) {
 	typ := deployment(t)
-	live := thing(map[string]any{})
+	live := withIdentity(map[string]any{})
 	_, err := merge.Apply(live, map[string]any{"spec": map[string]any{"foo": int64(1)}}, typ)
 	var problems merge.Problems
 	if !errors.As(err, &problems) ||
@@ -170,7 +170,7 @@ func TestKindWithoutSchema(t *testing.T) {
 
 func TestPatchThatChangesNothingReturnsLive(t *testing.T) {
 	typ := deployment(t)
-	live := thing(map[string]any{
+	live := withIdentity(map[string]any{
 		"metadata": map[string]any{"labels": map[string]any{"a": "b"}, "finalizers": []any{"x/y"}},
 		"spec": map[string]any{"replicas": int64(2),
 			"template": map[string]any{"spec": map[string]any{
@@ -198,7 +198,7 @@ func TestDepthIsLimited(t *testing.T) {
 	for range 100_000 {
 		deep = map[string]any{"a": deep}
 	}
-	thing := thing(map[string]any{"free": deep})
+	thing := withIdentity(map[string]any{"free": deep})
 	for _, objects := range [][2]map[string]any{{thing, {}}, {{}, thing}} {
 		if _, err := merge.Apply(objects[0], objects[1], typ); !strings.HasSuffix(text(err), ": exceeded max depth") {
 			t.Errorf("got an error of %d bytes", len(text(err)))
@@ -243,13 +243,13 @@ func TestMerger(t *testing.T) {
 		typ         *shape.Type
 		err         string
 	}{
-		{thing(map[string]any{"secrets": []any{map[string]any{"name": "a"}}}), labels, serviceAccount, ""},
-		{thing(map[string]any{"secrets": []any{map[string]any{}}}), labels, serviceAccount,
+		{withIdentity(map[string]any{"secrets": []any{map[string]any{"name": "a"}}}), labels, serviceAccount, ""},
+		{withIdentity(map[string]any{"secrets": []any{map[string]any{}}}), labels, serviceAccount,
 			`failed to convert original object to typed object: .secrets: element 0: associative list with keys has an element that omits all key fields ["name"] (and doesn't have default values for any key fields)`},
-		{thing(map[string]any{}), labels, definition, ""},
-		{thing(map[string]any{}), map[string]any{"spec": map[string]any{"a": int64(1)}}, definition,
+		{withIdentity(map[string]any{}), labels, definition, ""},
+		{withIdentity(map[string]any{}), map[string]any{"spec": map[string]any{"a": int64(1)}}, definition,
 			"failed to convert patch object to typed object: .spec.a: field not declared in schema"},
-		{thing(map[string]any{"a": int64(1)}), map[string]any{"a": "b"},
+		{withIdentity(map[string]any{"a": int64(1)}), map[string]any{"a": "b"},
 			&shape.Type{Kind: shape.Struct, Fields: object(shape.Field{Name: "a", Type: stringType}).Fields},
 			"failed to convert original object to typed object: .a: expected string, got &value.valueUnstructured{Value:1}"},
 	} {

@@ -178,7 +178,7 @@ func TestOwn(t *testing.T) {
 	type object = map[string]any
 	type list = []any
 	live := func() object {
-		return thing(object{"text": "t", "map": object{"a": "1", "b": "2"}, "whole": object{"a": "1"},
+		return withIdentity(object{"text": "t", "map": object{"a": "1", "b": "2"}, "whole": object{"a": "1"},
 			"list": list{"x", "y"}, "set": list{"p", "q"},
 			"env": list{object{"name": "A", "value": "1", "args": list{"z"}}, object{"name": "B"}}})
 	}
