@@ -13,7 +13,7 @@ func (e *Engine) Admit(ctx context.Context, p *Prepared) (*Decision, error) {
 	if p.unasked != "" {
 		return skip(p), ctx.Err()
 	}
-	decision, sharesLabels, err := e.mutating(ctx, p)
+	decision, sharesLabels, err := e.mutatePrepared(ctx, p)
 	defer e.serialise(&p.request, decision)
 	if decision.Allowed {
 		decision.MutatedObject = decision.Object
@@ -35,7 +35,7 @@ func (e *Engine) Admit(ctx context.Context, p *Prepared) (*Decision, error) {
 		return decision.send(p), nil
 	}
 	e.told.next(decision)
-	validated, err := e.validating(ctx, next, decision.Changes)
+	validated, err := e.validatePrepared(ctx, next, decision.Changes)
 	if err != nil {
 		return nil, err
 	}
@@ -57,12 +57,12 @@ func (e *Engine) Validate(ctx context.Context, p *Prepared) (*Decision, error) {
 	case p.refusal != nil:
 		return refusalOf(p).send(p), ctx.Err()
 	}
-	d, err := e.validating(ctx, &p.request, nil)
+	d, err := e.validatePrepared(ctx, &p.request, nil)
 	return d.send(p), err
 }
 
-// validating is Validate; made are the known changes by the mutating policies.
-func (e *Engine) validating(ctx context.Context, req *Request, made []Change) (*Decision, error) {
+// validatePrepared is Validate; made are the known changes by the mutating policies.
+func (e *Engine) validatePrepared(ctx context.Context, req *Request, made []Change) (*Decision, error) {
 	known := e.index.entry(req)
 	if e.noneCanMatch(known, policy.PhaseValidation) {
 		return newDecision(req), ctx.Err()
@@ -77,7 +77,7 @@ func (e *Engine) validating(ctx context.Context, req *Request, made []Change) (*
 
 // Mutate decides a request with the mutating policies alone.
 func (e *Engine) Mutate(ctx context.Context, p *Prepared) (*Decision, error) {
-	d, _, err := e.mutating(ctx, p)
+	d, _, err := e.mutatePrepared(ctx, p)
 	if d.Allowed {
 		d.MutatedObject = d.Object
 	}
@@ -85,8 +85,8 @@ func (e *Engine) Mutate(ctx context.Context, p *Prepared) (*Decision, error) {
 	return d.send(p), err
 }
 
-// mutating is Mutate with the object before it is serialised; sharesLabels is that of [prepare.Result].
-func (e *Engine) mutating(ctx context.Context, p *Prepared) (d *Decision, sharesLabels bool, err error) {
+// mutatePrepared is Mutate with the object before it is serialised; sharesLabels is that of [prepare.Result].
+func (e *Engine) mutatePrepared(ctx context.Context, p *Prepared) (d *Decision, sharesLabels bool, err error) {
 	req := &p.request
 	if p.refusal != nil {
 		return refusalOf(p), false, ctx.Err()

@@ -82,11 +82,11 @@ spec:
 
 func workloads() []workload {
 	mutation := func(name string, mutations ...string) workload {
-		return workload{name: name, mutating: true, changes: len(mutations) > 0, policies: mutating(name, mutations...),
+		return workload{name: name, mutating: true, changes: len(mutations) > 0, policies: mutatingPolicy(name, mutations...),
 			object: pod}
 	}
 	validation := func(name string, expressions ...string) workload {
-		return workload{name: name, policies: validating(name, podRule, expressions...), object: pod, floors: true}
+		return workload{name: name, policies: validatingPolicy(name, podRule, expressions...), object: pod, floors: true}
 	}
 	byHand := validation("non-root", nonRoot)
 	byHand.byHand = nonRootByHand
@@ -100,11 +100,11 @@ func workloads() []workload {
 		validation("validation-1", podValidations[0]),
 		validation("validation-20", podValidations...),
 		byHand,
-		{name: "deployment", policies: validating("deployment", deploymentRule, deploymentValidations...),
+		{name: "deployment", policies: validatingPolicy("deployment", deploymentRule, deploymentValidations...),
 			object: fmt.Sprintf(deployment, 3), floors: true},
-		{name: "custom-resource", policies: validating("crontab", crontabRule, crontabValidations...), object: crontab,
+		{name: "custom-resource", policies: validatingPolicy("crontab", crontabRule, crontabValidations...), object: crontab,
 			definition: crontabDefinition, floors: true},
-		{name: "update", policies: validating("update", deploymentRule, updateValidations...),
+		{name: "update", policies: validatingPolicy("update", deploymentRule, updateValidations...),
 			object: fmt.Sprintf(deployment, 3), old: fmt.Sprintf(deployment, 2), floors: true},
 		{name: "params-10", policies: withParams, object: pod, state: params(10)},
 	}
@@ -199,7 +199,7 @@ var updateValidations = []string{
 	"oldObject.metadata.labels.all(k, k in object.metadata.labels)",
 }
 
-func validating(name, rule string, expressions ...string) string {
+func validatingPolicy(name, rule string, expressions ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "---\napiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\nmetadata: {name: %s}\n", name)
 	fmt.Fprintf(&b, "spec:\n  matchConstraints: {resourceRules: [%s]}\n  validations:\n", rule)
@@ -211,7 +211,7 @@ func validating(name, rule string, expressions ...string) string {
 	return b.String()
 }
 
-func mutating(name string, mutations ...string) string {
+func mutatingPolicy(name string, mutations ...string) string {
 	if len(mutations) == 0 {
 		return ""
 	}
@@ -234,7 +234,7 @@ func mutating(name string, mutations ...string) string {
 func repeatRule(n int, rule, expression string) string {
 	var b strings.Builder
 	for i := range n {
-		b.WriteString(validating(fmt.Sprintf("policy-%d", i), rule, expression))
+		b.WriteString(validatingPolicy(fmt.Sprintf("policy-%d", i), rule, expression))
 	}
 	return b.String()
 }
@@ -243,7 +243,7 @@ func repeatRule(n int, rule, expression string) string {
 func distinctPolicies(n int) string {
 	var b strings.Builder
 	for i := range n {
-		b.WriteString(validating(fmt.Sprintf("policy-%d", i), podRule,
+		b.WriteString(validatingPolicy(fmt.Sprintf("policy-%d", i), podRule,
 			fmt.Sprintf("object.spec.containers.all(c, c.image.startsWith('registry-%d.example.com/'))", i),
 			fmt.Sprintf("!has(object.metadata.labels) || object.metadata.labels.all(k, k != 'forbidden-%d')", i),
 			fmt.Sprintf("size(object.spec.containers) < %d", i+10)))

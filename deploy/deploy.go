@@ -24,11 +24,11 @@ func Definitions() []byte {
 	return bytes.Join(documents, []byte("---\n"))
 }
 
-// Server returns what runs celgate, from an image.
+// Server returns the manifests that run celgate, from an image.
 func Server(image string) []byte {
 	text, _ := files.ReadFile("celgate.yaml") // embedded
 	return []byte(strings.Replace(string(text), "image: celgate\n", "image: "+image+"\n", 1))
 }
 
-// Audit returns the templates of what runs an audit.
+// Audit returns the templates of the manifests that run an audit.
 func Audit() fs.FS { return files }

@@ -135,10 +135,10 @@ func (c converter) object(decoded any, data []byte) object {
 	switch in := decoded.(type) {
 	case *admissionv1.ValidatingAdmissionPolicy:
 		fillGeneratedName(&in.ObjectMeta, data)
-		return object{policy: c.validating(in)}
+		return object{policy: c.convertValidating(in)}
 	case *admissionv1.MutatingAdmissionPolicy:
 		fillGeneratedName(&in.ObjectMeta, data)
-		return object{policy: c.mutating(in)}
+		return object{policy: c.convertMutating(in)}
 	case *admissionv1.ValidatingAdmissionPolicyBinding:
 		fillGeneratedName(&in.ObjectMeta, data)
 		return object{binding: c.validatingBinding(in)}
@@ -239,8 +239,8 @@ func (c converter) policy(kind Kind, metadata metav1.ObjectMeta, fails *admissio
 	}
 }
 
-// binding returns the common part of bindings of all kinds.
-func (c converter) binding(kind Kind, metadata metav1.ObjectMeta, name string, params *admissionv1.ParamRef,
+// convertBinding returns the common part of bindings of all kinds.
+func (c converter) convertBinding(kind Kind, metadata metav1.ObjectMeta, name string, params *admissionv1.ParamRef,
 	resources *admissionv1.MatchResources) *Binding {
 	return &Binding{
 		Kind:           kind,
@@ -255,7 +255,7 @@ func (c converter) binding(kind Kind, metadata metav1.ObjectMeta, name string, p
 	}
 }
 
-func (c converter) validating(in *admissionv1.ValidatingAdmissionPolicy) *Policy {
+func (c converter) convertValidating(in *admissionv1.ValidatingAdmissionPolicy) *Policy {
 	p := c.policy(Validating, in.ObjectMeta, in.Spec.FailurePolicy, in.Spec.ParamKind, in.Spec.MatchConstraints,
 		in.Spec.MatchConditions, in.Spec.Variables)
 	c.validations(p, in.Spec.Validations)
@@ -289,7 +289,7 @@ func (c converter) auditAnnotations(p *Policy, in []admissionv1.AuditAnnotation)
 	}
 }
 
-func (c converter) mutating(in *admissionv1.MutatingAdmissionPolicy) *Policy {
+func (c converter) convertMutating(in *admissionv1.MutatingAdmissionPolicy) *Policy {
 	p := c.policy(Mutating, in.ObjectMeta, in.Spec.FailurePolicy, in.Spec.ParamKind, in.Spec.MatchConstraints,
 		in.Spec.MatchConditions, in.Spec.Variables)
 	p.Reinvocation = in.Spec.ReinvocationPolicy
@@ -319,13 +319,13 @@ func (c converter) mutation(path string, as PatchType, apply *admissionv1.ApplyC
 }
 
 func (c converter) validatingBinding(in *admissionv1.ValidatingAdmissionPolicyBinding) *Binding {
-	b := c.binding(Validating, in.ObjectMeta, in.Spec.PolicyName, in.Spec.ParamRef, in.Spec.MatchResources)
+	b := c.convertBinding(Validating, in.ObjectMeta, in.Spec.PolicyName, in.Spec.ParamRef, in.Spec.MatchResources)
 	b.Actions = append(b.Actions, in.Spec.ValidationActions...)
 	return b
 }
 
 func (c converter) mutatingBinding(in *admissionv1.MutatingAdmissionPolicyBinding) *Binding {
-	return c.binding(Mutating, in.ObjectMeta, in.Spec.PolicyName, in.Spec.ParamRef, in.Spec.MatchResources)
+	return c.convertBinding(Mutating, in.ObjectMeta, in.Spec.PolicyName, in.Spec.ParamRef, in.Spec.MatchResources)
 }
 
 func (c converter) matchConditions(in []admissionv1.MatchCondition) []NamedExpr {

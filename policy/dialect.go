@@ -72,7 +72,7 @@ func (b *Binding) act(mutations []string, validations []Action) {
 }
 
 func (c converter) admissionBinding(in *dialect.AdmissionPolicyBinding) *Binding {
-	b := c.binding(Admission, in.ObjectMeta, in.Spec.PolicyName, (*admissionv1.ParamRef)(in.Spec.ParamRef), nil)
+	b := c.convertBinding(Admission, in.ObjectMeta, in.Spec.PolicyName, (*admissionv1.ParamRef)(in.Spec.ParamRef), nil)
 	b.MatchResources = c.ownMatch(in.Spec.MatchResources)
 	for _, named := range in.Spec.Policies {
 		b.Policies = append(b.Policies, Kind(cmp.Or(named.Kind, string(Admission))).Ref(named.Name))
@@ -202,8 +202,8 @@ func (v *validator) check(m *Mutation, path *field.Path) {
 // mostPasses is the largest number of passes of mutations in one request.
 const mostPasses = 5
 
-// ordering checks the order and the number of passes of mutations.
-func (v *validator) ordering(p *Policy, spec *field.Path) {
+// checkOrder checks the order and the number of passes of mutations.
+func (v *validator) checkOrder(p *Policy, spec *field.Path) {
 	path := spec.Child("order")
 	if !p.Mutates() && len(p.After)+len(p.Before) > 0 {
 		v.add(field.Forbidden(path, "the policy has no mutations"))
@@ -424,7 +424,7 @@ func (v *validator) admission(p *Policy, spec *field.Path) {
 	}
 	switch {
 	case p.Mutates():
-		v.mutating(p, spec)
+		v.checkMutating(p, spec)
 		v.ownMutations(p.Mutations, spec.Child("mutations"))
 	case p.Reinvocation != "":
 		v.add(field.Forbidden(spec.Child("reinvocationPolicy"), "the policy has no mutations that could run again"))
@@ -436,7 +436,7 @@ func (v *validator) admission(p *Policy, spec *field.Path) {
 		}
 	}
 	v.checks(p, spec)
-	v.ordering(p, spec)
+	v.checkOrder(p, spec)
 	v.defaultParams(p, spec)
 	v.checkBindable(p, spec.Child("bindable"))
 	v.ownValidations(p, spec)
@@ -444,6 +444,6 @@ func (v *validator) admission(p *Policy, spec *field.Path) {
 	v.abstract(p, spec)
 	v.singleton(p, spec)
 	if p.Validates() {
-		v.validating(p, spec)
+		v.checkValidating(p, spec)
 	}
 }

@@ -26,7 +26,7 @@ func ValidateStatic(p *Policy, compile func(Part) *field.Error) field.ErrorList 
 // not check that the files contain the policy, which is a rule about all files.
 func ValidateStaticBinding(b *Binding) field.ErrorList {
 	v := &validator{static: true}
-	v.binding(b)
+	v.checkBinding(b)
 	errs := append(v.distinct(), validateStaticName(b.Name)...)
 	policyName := field.NewPath("spec", "policyName")
 	switch {

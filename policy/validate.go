@@ -104,9 +104,9 @@ func (v *validator) policy(p, old *Policy) {
 	v.variables(p.Variables, spec.Child("variables"))
 	switch p.Kind {
 	case Mutating:
-		v.mutating(p, spec)
+		v.checkMutating(p, spec)
 	case Validating:
-		v.validating(p, spec)
+		v.checkValidating(p, spec)
 	default:
 		v.admission(p, spec)
 	}
@@ -126,7 +126,7 @@ func sameConditions(p, old *Policy) bool {
 // ValidateBinding returns the server's errors about b when b is created; see [ValidatePolicy].
 func ValidateBinding(b *Binding) field.ErrorList {
 	v := &validator{}
-	v.binding(b)
+	v.checkBinding(b)
 	v.refuseReserved(b.Name)
 	return v.applyDeclarative(b)
 }
@@ -134,11 +134,11 @@ func ValidateBinding(b *Binding) field.ErrorList {
 // ValidateBindingUpdate returns the server's errors about b when b replaces another binding.
 func ValidateBindingUpdate(b *Binding) field.ErrorList {
 	v := &validator{}
-	v.binding(b)
+	v.checkBinding(b)
 	return v.applyDeclarative(b)
 }
 
-func (v *validator) binding(b *Binding) {
+func (v *validator) checkBinding(b *Binding) {
 	name := b.Name
 	if b.Namespace != "" {
 		name = b.Metadata.Name
@@ -526,8 +526,8 @@ func (v *validator) variables(variables []NamedExpr, path *field.Path) {
 	}
 }
 
-// validating checks the members of a ValidatingAdmissionPolicy.
-func (v *validator) validating(p *Policy, spec *field.Path) {
+// checkValidating checks the members of a ValidatingAdmissionPolicy.
+func (v *validator) checkValidating(p *Policy, spec *field.Path) {
 	validations, annotations := spec.Child("validations"), spec.Child("auditAnnotations")
 	if len(p.Validations) == 0 && len(p.AuditAnnotations) == 0 {
 		const detail = "validations or auditAnnotations must contain at least one item"
@@ -609,8 +609,8 @@ func shownAnnotations(annotations []NamedExpr) any {
 	return out
 }
 
-// mutating checks the members of a MutatingAdmissionPolicy.
-func (v *validator) mutating(p *Policy, spec *field.Path) {
+// checkMutating checks the members of a MutatingAdmissionPolicy.
+func (v *validator) checkMutating(p *Policy, spec *field.Path) {
 	v.mutations(p, spec.Child("mutations"))
 	if path := spec.Child("reinvocationPolicy"); p.Reinvocation == "" {
 		v.add(field.Required(path, ""))

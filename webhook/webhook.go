@@ -23,8 +23,8 @@ import (
 // request.
 //
 // A denial is an answer. Anything else is an HTTP error, which the failurePolicy of the webhook handles: 503 without an
-// engine or with too much at once, 504 past the deadline, 500 after a panic, 4xx for what is not a review. The bodies
-// that are read at once are bounded, and so are the evaluations that run at once.
+// engine or under too much load, 504 past the deadline, 500 after a panic, 4xx for a body that is not a review. The
+// number of concurrent bodies and evaluations is bounded.
 type Handler struct {
 	// Engine returns the current engine, nil as long as there is none: the method Load of an atomic.Pointer, for
 	// example. It is called once for each request, so that a request is answered by one set of policies.
@@ -94,8 +94,8 @@ type Target struct {
 // the failurePolicy of its policies, and each policy runs once: a handler below each has the engine of one part of
 // [Split].
 //
-// The rules hold for all bindings, as matchPolicy Equivalent if any policy asks for that. The selectors of policies are
-// taken over where all of a webhook share them. Both configurations also ask about celgate's own kinds.
+// The rules cover all bindings, with matchPolicy Equivalent if any policy has it. Selectors of policies are included if
+// all policies of a webhook share them. Both configurations also cover celgate's own kinds.
 func Configurations(set *policy.Set, t Target) (mutating, validating map[string]any) {
 	return webhook.Configurations(set, webhook.Target{Name: t.Name, URL: t.URL, Service: t.Service,
 		Namespace: t.Namespace, Port: t.Port, CABundle: t.CABundle})

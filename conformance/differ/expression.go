@@ -195,8 +195,8 @@ func (a *author) guard(r ref, condition string) string {
 	return "(" + strings.Join(r.guard, " && ") + " ? " + condition + " : " + pick(a.generator, "true", "false") + ")"
 }
 
-// optional writes a path with optional selection, "" if it has none.
-func optional(expr string) string {
+// optionalPath writes a path with optional selection, "" if it has none.
+func optionalPath(expr string) string {
 	at := strings.Index(expr, ".")
 	if at < 0 || strings.ContainsAny(expr, "`(") {
 		return ""
@@ -253,7 +253,7 @@ func (a *author) bool(depth int) string {
 	}
 	r := a.ref()
 	if a.chance(6) {
-		if o := optional(r.expr); o != "" {
+		if o := optionalPath(r.expr); o != "" {
 			return pick(a.generator, o+".hasValue()", o+".orValue("+a.simpleLiteral(r)+") == "+literal(r.value),
 				o+" == optional.none()", o+".optMap(x, "+a.valueTest(ref{expr: "x", value: r.value, typ: r.typ},
 					0)+").orValue(false)")
@@ -528,7 +528,7 @@ func (a *author) text() string {
 		r = a.ref()
 	}
 	e := "string(" + r.expr + ")"
-	if o := optional(r.expr); o != "" && a.chance(25) {
+	if o := optionalPath(r.expr); o != "" && a.chance(25) {
 		e = "string(" + o + ".orValue(" + a.simpleLiteral(r) + "))"
 	}
 	return pick(a.generator, e, e, "'it is ' + "+e, e+" + ' at ' + request.operation",
@@ -571,7 +571,7 @@ func (a *author) expression(c class) string {
 			"object.metadata.name.split('-')", "['x'].map(y, y + 'z')")
 	}
 	r := a.ref()
-	if o := optional(r.expr); o != "" && a.chance(40) {
+	if o := optionalPath(r.expr); o != "" && a.chance(40) {
 		return o + ".orValue(" + a.simpleLiteral(r) + ")"
 	}
 	return pick(a.generator, r.expr, r.expr, "("+a.bool(0)+") ? "+"dyn("+r.expr+") : dyn(null)",

@@ -64,7 +64,7 @@ func (a *author) object(name string, t *shape.Type, sample map[string]any, depth
 		}
 		if a.chance(4) {
 			r := a.ref()
-			if o := optional(r.expr); o != "" {
+			if o := optionalPath(r.expr); o != "" {
 				members = append(members, "?"+key+": "+o)
 				continue
 			}

@@ -14,11 +14,11 @@ import (
 // lone are words that must not be the whole name of a function: prepositions, conjunctions, adverbs and adjectives.
 // Established names in Go are exempt: Each and Next of iterators, At of an index, and As, From, To, With and Without of
 // conversions and copies.
-var lone = words(`about after again alike alone among and aside at before behind below beside besides between beyond
-	bare both brief by deep due exact for gone here idempotent in inside into last late latest lenient
-	less light more most near nearly never no none not now of on once only or other out over partial
-	plain present same several similar simple single small special stuck there together trivial twice
-	under unfit unique until upper visible when whole why within wrong`)
+var lone = words(`about after again alike alone among and around aside at atomic before behind below beside besides
+	between beyond bare both brief by certain composite deep due exact for free fresh gone here idempotent in inside
+	into last late latest lenient less light more most near nearly never no none not now of on once only optional or
+	other others otherwise out over partial plain present same several similar simple single small special stuck there
+	together trivial twice under unfit unique unknown until upper visible when whole why within wrong`)
 
 // prepositions are those that no name begins with, either.
 var prepositions = words(`about among and aside at before behind below beside besides between beyond by for in inside into

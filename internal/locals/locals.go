@@ -1,5 +1,4 @@
-// Package locals has the names that the expressions of a scope use for what is there, beside those that all expressions
-// of a policy may use.
+// Package locals defines the names of a scope in expressions, beside the names of all expressions of a policy.
 package locals
 
 import (
@@ -18,7 +17,7 @@ const (
 // ItemType is the name of the type of the value in a mutation.
 const ItemType = "Item"
 
-// Whole is what scopePath calls the whole path of a value.
+// Whole is the member of scopePath with the whole path of a value.
 const Whole = "field"
 
 // Path is the name of a part of the path of a value: [Whole], or a key or an index that the scope names.

@@ -54,11 +54,11 @@ func (w *way) configuration(hops []hop, from string, inMember bool) (string, err
 	h, rest := hops[0], hops[1:]
 	if h.Member != "" {
 		if h.in.Kind != shape.Struct {
-			return "", w.unknown("is below a map, in which kube-apiserver does not convert literals")
+			return "", w.unknownError("is below a map, in which kube-apiserver does not convert literals")
 		}
 		name, typeName := locals.Item, w.name
 		if len(rest) > 0 {
-			name = w.fresh("in")
+			name = w.freshName("in")
 		}
 		w.enter(h, "")
 		inner, err := w.configuration(rest, name, true)
@@ -68,7 +68,7 @@ func (w *way) configuration(hops []hop, from string, inMember bool) (string, err
 		return typeName + "{?" + h.Member + ": " + from + access(h) + ".optMap(" + name + ", " + inner + ")}", nil
 	}
 	if h.in.Kind != shape.List || h.in.Merge != shape.Keyed || !w.isUnique(h.in) {
-		return "", w.unknown("is in a list whose items do not have unique keys")
+		return "", w.unknownError("is in a list whose items do not have unique keys")
 	}
 	key, item := w.variables(h, rest)
 	w.enter(h, key)
@@ -128,12 +128,12 @@ func withKeys(src string, keys []string, item string) (string, error) {
 // mergeLiteral returns the literal for one value of the scope.
 func (w *way) mergeLiteral(value string, inMember bool) (string, error) {
 	if w.typ.Kind != shape.Struct {
-		return "", w.unknown("is not for values of this type")
+		return "", w.unknownError("is not for values of this type")
 	}
 	nothing := w.name + "{}"
 	src, err := branches(w.resolve(w.Expr), nothing, func(e ast.Expr) (string, error) {
 		if e.Kind() != ast.StructKind {
-			return "", w.unknown("is not written as an Item{…}")
+			return "", w.unknownError("is not written as an Item{…}")
 		}
 		return text(e), w.mergeable(e, w.typ)
 	})
@@ -193,7 +193,7 @@ func (w *way) mergeable(e ast.Expr, t *shape.Type) error {
 	switch name := function(e); {
 	case name == "optional.none" && w.Scope.IsZero(): // as a branch
 	case strings.HasPrefix(name, "objects."), name == "optional.none":
-		return w.unknown("has %s", name)
+		return w.unknownError("has %s", name)
 	case name == operators.Conditional:
 		return all(e.AsCall().Args()[1:]...)
 	case name == operators.Add && t.Kind == shape.List:
@@ -233,16 +233,16 @@ func (w *way) mergeable(e ast.Expr, t *shape.Type) error {
 			case w.Scope.IsZero() && function(member.Value()) == "optional.none":
 				continue // the same for both, unless it has a question mark, which is checked elsewhere
 			case declared == nil && t == w.unknownKind:
-				return w.unknown("has %s, and whether it merges as one value is not known for all matched kinds: add their "+
+				return w.unknownError("has %s, and whether it merges as one value is not known for all matched kinds: add their "+
 					"CustomResourceDefinitions", member.Name())
 			case declared == nil && w.Scope.IsZero():
 				continue // an error for both
 			}
 			if declared == nil || declared.Atomic || merges(declared.Type) {
-				return w.unknown("has %s, which merges as one value: kube-apiserver never writes such a value", member.Name())
+				return w.unknownError("has %s, which merges as one value: kube-apiserver never writes such a value", member.Name())
 			}
 			if t == w.typ && slices.Contains(w.keys, member.Name()) {
-				return w.unknown("has the key %s of the item", member.Name())
+				return w.unknownError("has the key %s of the item", member.Name())
 			}
 			if err := w.mergeable(member.Value(), declared.Type); err != nil {
 				return err
@@ -251,7 +251,7 @@ func (w *way) mergeable(e ast.Expr, t *shape.Type) error {
 		return nil
 	}
 	if holdsAtomic(t, map[*shape.Type]bool{}) {
-		return w.unknown("has %s, which may contain a part that merges as one value", text(e))
+		return w.unknownError("has %s, which may contain a part that merges as one value", text(e))
 	}
 	return nil
 }

@@ -115,7 +115,7 @@ func (l *Lowering) Policy(object map[string]any, p *policy.Policy) ([]map[string
 		all = append(all, withSpec(object, string(policy.Mutating), of))
 	}
 	if p.Validates() {
-		made, refused := l.validating(object, p, spec)
+		made, refused := l.lowerValidations(object, p, spec)
 		all, refusals = append(all, made...), append(refusals, refused...)
 	}
 	if p.Singleton != nil {
@@ -137,8 +137,9 @@ func (l *Lowering) Policy(object map[string]any, p *policy.Policy) ([]map[string
 	return all, nil
 }
 
-// validating returns the native policies for the validations of a policy, given its spec with native match constraints.
-func (l *Lowering) validating(object map[string]any, p *policy.Policy, spec map[string]any) (all []map[string]any,
+// lowerValidations returns the native policies for the validations of a policy, given its spec with native match
+// constraints.
+func (l *Lowering) lowerValidations(object map[string]any, p *policy.Policy, spec map[string]any) (all []map[string]any,
 	refusals []Refusal) {
 	refusals = checkTemplates(p, p.MatchConstraints, "spec.matchConstraints")
 	for _, at := range places(p) {

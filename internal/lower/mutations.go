@@ -136,13 +136,13 @@ func (m *mutation) native(item ast.Expr) []patch {
 	if !m.Scope.IsZero() {
 		return m.lowerScope()
 	}
-	src, err := branches(e, m.nothing(), func(e ast.Expr) (string, error) { return text(e), nil })
+	src, err := branches(e, m.emptyPatch(), func(e ast.Expr) (string, error) { return text(e), nil })
 	if err != nil {
 		m.refuse(m.expressionField(), "%v", err)
 		return nil
 	}
 	if condition != nil {
-		src = operand(condition) + " ? " + group(src) + " : " + m.nothing()
+		src = operand(condition) + " ? " + group(src) + " : " + m.emptyPatch()
 	}
 	return []patch{{m.PatchType, src}}
 }
@@ -163,8 +163,8 @@ func (m *mutation) read(x policy.Expr) ast.Expr {
 	return e
 }
 
-// nothing returns a patch without effect.
-func (m *mutation) nothing() string {
+// emptyPatch returns a patch without effect.
+func (m *mutation) emptyPatch() string {
 	if m.PatchType == policy.JSONPatch {
 		return "[]"
 	}
@@ -177,7 +177,7 @@ func (m *mutation) withoutVerdicts() (src string, changed bool) {
 	if err != nil || !accepts(e) || e.Kind() != ast.CallKind || isSkip(e) {
 		return "", false // its error is reported elsewhere
 	}
-	src, err = branches(e, m.nothing(), func(e ast.Expr) (string, error) { return text(e), nil })
+	src, err = branches(e, m.emptyPatch(), func(e ast.Expr) (string, error) { return text(e), nil })
 	return src, err == nil
 }
 

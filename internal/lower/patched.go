@@ -123,18 +123,18 @@ func (w *way) operationsOfValue(t *shape.Type, last hop) (ops, condition string,
 			return "[" + operation("replace", w.pointer, value) + "]", err
 		}
 		if e.Kind() != ast.StructKind {
-			return "", w.unknown("is not written as an Item{…}")
+			return "", w.unknownError("is not written as an Item{…}")
 		}
 		if t.Kind == shape.Struct || t.Kind == shape.Map {
 			return w.members(e, t, locals.Item, w.pointer)
 		}
-		return "", w.unknown("is not for values of this type")
+		return "", w.unknownError("is not for values of this type")
 	})
 	return ops, w.condition(), err
 }
 
-// unknown is the error for a part of the expression without a native form.
-func (w *way) unknown(format string, args ...any) error {
+// unknownError is the error for a part of the expression without a native form.
+func (w *way) unknownError(format string, args ...any) error {
 	return &unsayable{w.expressionField(), "its result " + fmt.Sprintf(format, args...)}
 }
 
@@ -163,9 +163,9 @@ func (w *way) prefixPaths(e ast.Expr) (string, error) {
 			member := f.AsStructField()
 			switch text, known := constant(member.Value()); {
 			case member.Name() == "op" && !known:
-				err = w.unknown("has an op that is not constant")
+				err = w.unknownError("has an op that is not constant")
 			case member.Name() == "op" && text == "test":
-				err = w.unknown("has the op test: if it fails, kube-apiserver drops the whole patch, not only one value")
+				err = w.unknownError("has the op test: if it fails, kube-apiserver drops the whole patch, not only one value")
 			case member.Name() == "path" || member.Name() == "from":
 				made, wrong := w.extendPath(member.Value())
 				if wrong != nil {
@@ -177,7 +177,7 @@ func (w *way) prefixPaths(e ast.Expr) (string, error) {
 		}
 	}))
 	if err == nil && found == 0 && !(e.Kind() == ast.ListKind && e.AsList().Size() == 0) {
-		err = w.unknown("has operations that are not literals")
+		err = w.unknownError("has operations that are not literals")
 	}
 	return text(e), err
 }
@@ -212,7 +212,7 @@ func (w *way) decodable(fields []ast.EntryExpr) error {
 			}
 			at = typed.Locate(at, []string{step}).Type
 		}
-		if at != nil && w.certain(given["value"], at) {
+		if at != nil && w.isCertain(given["value"], at) {
 			return nil
 		}
 	}
@@ -221,7 +221,7 @@ func (w *way) decodable(fields []ast.EntryExpr) error {
 
 // undecodable is the error for a value whose type may not be that of its place.
 func (w *way) undecodable(what string) error {
-	return w.unknown("has %s whose type is not known before evaluation: even with failurePolicy Ignore kube-apiserver denies "+
+	return w.unknownError("has %s whose type is not known before evaluation: even with failurePolicy Ignore kube-apiserver denies "+
 		"an object that it cannot decode", what)
 }
 
@@ -233,7 +233,7 @@ func (w *way) extendPath(path ast.Expr) (ast.Expr, error) {
 	}
 	begin, known := constant(first)
 	if !known || !strings.HasPrefix(begin, "/") {
-		return nil, w.unknown("has a path that does not begin with a /: it is that of the value itself, or not known")
+		return nil, w.unknownError("has a path that does not begin with a /: it is that of the value itself, or not known")
 	}
 	pointer := w.pointer.with(piece{text: begin})
 	made, err := parse(pointer.String())
@@ -303,7 +303,7 @@ func (w *way) entries(e ast.Expr) (all []entry, err error) {
 			all = append(all, entry{name, m.Key(), m.Value(), m.IsOptional()})
 		}
 	default:
-		return nil, w.unknown("is merged, and is not written as a literal: %s", text(e))
+		return nil, w.unknownError("is merged, and is not written as a literal: %s", text(e))
 	}
 	return all, nil
 }
@@ -315,7 +315,7 @@ func (w *way) one(x entry, in *shape.Type, value string, at joined) (src string,
 	if h.Member = x.name; in.Kind == shape.Struct {
 		f := in.Field(x.name)
 		if f == nil {
-			return "", false, w.unknown("has the member %s, which is not fully known", x.name)
+			return "", false, w.unknownError("has the member %s, which is not fully known", x.name)
 		}
 		t, atomic = f.Type, f.Atomic || merges(f.Type)
 	}
@@ -341,10 +341,10 @@ func (w *way) one(x entry, in *shape.Type, value string, at joined) (src string,
 	isLiteral := x.value.Kind() == ast.StructKind || x.value.Kind() == ast.MapKind
 	switch {
 	case t.Kind == shape.List || atomic:
-		return "", false, w.unknown("has %s, which is a list or merges as one value: write objects.replace(…) to replace "+
+		return "", false, w.unknownError("has %s, which is a list or merges as one value: write objects.replace(…) to replace "+
 			"the old value", describe(x))
 	case (t.Kind == shape.Struct || t.Kind == shape.Map) && (!isLiteral || x.optional):
-		return "", false, w.unknown("has %s, which is merged and not written as a literal", describe(x))
+		return "", false, w.unknownError("has %s, which is merged and not written as a literal", describe(x))
 	case isLiteral:
 		inner, err := w.members(x.value, t, there, at)
 		if err != nil {
@@ -352,10 +352,10 @@ func (w *way) one(x entry, in *shape.Type, value string, at joined) (src string,
 		}
 		whole, err := w.replacement(x.value, t)
 		return there + ".orValue(null) != null ? " + group(inner) + " : [" + operation("add", at, whole) + "]", false, err
-	case !w.certain(x.value, t):
+	case !w.isCertain(x.value, t):
 		return "", false, w.undecodable(describe(x))
 	case x.optional:
-		v := w.fresh("of")
+		v := w.freshName("of")
 		return operand(x.value) + ".optMap(" + v + ", [" + operation("add", at, v) + "]).orValue([])", false, nil
 	}
 	return operation("add", at, text(x.value)), true, nil
@@ -390,23 +390,23 @@ func (w *way) replacement(e ast.Expr, t *shape.Type) (string, error) {
 			case name == "objects.replace":
 				e.SetKindCase(e.AsCall().Args()[0])
 			case strings.HasPrefix(name, "objects."):
-				err = w.unknown("has %s in a value that is new", name)
+				err = w.unknownError("has %s in a value that is new", name)
 			}
 		}
 	}))
-	if err == nil && !w.certain(e, t) {
+	if err == nil && !w.isCertain(e, t) {
 		err = w.undecodable("a value")
 	}
 	return text(e), err
 }
 
-// certain reports whether the value of an expression can be decoded as a type, as far as that must be known.
-func (w *way) certain(e ast.Expr, t *shape.Type) bool {
+// isCertain reports whether the value of an expression can be decoded as a type, as far as that must be known.
+func (w *way) isCertain(e ast.Expr, t *shape.Type) bool {
 	if w.policy.FailurePolicy != policy.Ignore {
 		return true
 	}
 	all := func(list []ast.Expr) bool {
-		return !slices.ContainsFunc(list, func(e ast.Expr) bool { return !w.certain(e, t) })
+		return !slices.ContainsFunc(list, func(e ast.Expr) bool { return !w.isCertain(e, t) })
 	}
 	switch {
 	case function(e) == operators.Conditional:
@@ -423,7 +423,7 @@ func (w *way) certain(e ast.Expr, t *shape.Type) bool {
 			if f := t.Field(x.name); t.Kind == shape.Struct && f != nil {
 				member = f.Type
 			}
-			return member == nil || !w.certain(x.value, member)
+			return member == nil || !w.isCertain(x.value, member)
 		})
 	case e.Kind() != ast.LiteralKind:
 		return false

@@ -103,7 +103,7 @@ func (s *split) judge() {
 // addPart adds a part for a binding, or returns the equal one.
 func (s *split) addPart(p *part) *part {
 	for _, known := range s.parts {
-		if known.equal(p) {
+		if known.equals(p) {
 			return known
 		}
 	}
@@ -111,7 +111,7 @@ func (s *split) addPart(p *part) *part {
 	return p
 }
 
-func (p *part) equal(q *part) bool {
+func (p *part) equals(q *part) bool {
 	return p.failure == q.failure && p.onlyErrs == q.onlyErrs && p.annotate == q.annotate &&
 		slices.Equal(p.rules, q.rules) && slices.Equal(p.guards, q.guards)
 }
@@ -375,7 +375,7 @@ func (s *split) annotate(plans []*plan) {
 		if first == nil {
 			first = &with
 		}
-		same = same && first.equal(&with)
+		same = same && first.equals(&with)
 	}
 	for i, m := range plans {
 		if !same {

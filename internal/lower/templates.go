@@ -117,11 +117,11 @@ func (m mover) names() map[string]string {
 		object = "(object == null ? null : " + object + ")"
 	}
 	return map[string]string{"object": object,
-		"oldObject": "(oldObject == null ? null : " + m.optional("oldObject") + ".orValue(null))"}
+		"oldObject": "(oldObject == null ? null : " + m.optionalRoot("oldObject") + ".orValue(null))"}
 }
 
-// optional returns the template in a root as an optional value.
-func (m mover) optional(root string) string {
+// optionalRoot returns the template in a root as an optional value.
+func (m mover) optionalRoot(root string) string {
 	return root + ".?" + strings.Join(strings.Split(m.at.path, "."), ".?")
 }
 
@@ -131,7 +131,7 @@ func (m mover) condition() map[string]any {
 	if m.deletes {
 		root = "(object == null ? oldObject : object)"
 	}
-	return map[string]any{"name": conditionPrefix + "template", "expression": m.optional(root) + ".hasValue()"}
+	return map[string]any{"name": conditionPrefix + "template", "expression": m.optionalRoot(root) + ".hasValue()"}
 }
 
 // move rewrites an expression about a Pod for the template.

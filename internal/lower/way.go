@@ -103,8 +103,8 @@ func (m *mutation) way(t *shape.Type) *way {
 	return w
 }
 
-// fresh returns a name that neither the expressions of the mutation nor the way use.
-func (w *way) fresh(stem string) string {
+// freshName returns a name that neither the expressions of the mutation nor the way use.
+func (w *way) freshName(stem string) string {
 	for n := 1; ; n++ {
 		if name := fmt.Sprintf("%s%d", stem, n); !w.used[name] {
 			w.used[name] = true
@@ -122,10 +122,10 @@ func (w *way) variables(h hop, rest []hop) (key, item string) {
 		}
 	}
 	if key == "" {
-		key = w.fresh("at")
+		key = w.freshName("at")
 	}
 	if len(rest) > 0 {
-		item = w.fresh("in")
+		item = w.freshName("in")
 	}
 	if w.key = key; h.Name != "" {
 		w.names[h.Name] = key

@@ -1,5 +1,5 @@
-// Package packed keeps the type tables of several Kubernetes minors in one folder: those of the newest minor whole, in
-// a folder of its name, and those of every older one as what differs from the next newer, in one file:
+// Package packed keeps the type tables of several Kubernetes minors in one folder: the complete tables of the newest
+// minor, in a folder of its name, and for every older minor the difference from the next newer one, in one file:
 //
 //	1.37/index
 //	1.37/k8s.io_api_core_v1
@@ -13,8 +13,8 @@
 //	+	name	string	r	""
 //	gone k8s.io_api_lifecycle_v1alpha1
 //
-// where @12 2 stands for the two lines from the twelfth on, counted from zero in the newer file, which the lines that
-// follow replace.
+// where @12 2 means that the following lines replace the two lines from the twelfth on, counted from zero, in the newer
+// file.
 package packed
 
 import (
@@ -38,7 +38,7 @@ const suffix = ".delta"
 
 // Minors returns the minors of a folder such as "1.37", newest last.
 func Minors(folder fs.FS) []string {
-	entries, _ := fs.ReadDir(folder, ".") // none if there is no folder
+	entries, _ := fs.ReadDir(folder, ".") // none without a folder
 	var minors []string
 	for _, e := range entries {
 		name, older := strings.CutSuffix(e.Name(), suffix)
@@ -76,7 +76,7 @@ func Open(folder fs.FS, minor string) (fs.FS, error) {
 	return t, nil
 }
 
-// A delta is what one minor has otherwise than the next newer: hunks by file.
+// A delta is the difference between a minor and the next newer one: hunks by file.
 type delta struct {
 	hunks map[string]string
 	gone  map[string]bool
@@ -160,7 +160,7 @@ func (t tables) names() ([]string, error) {
 	return slices.Sorted(maps.Keys(all)), nil
 }
 
-// apply returns content with the lines of hunks in the place of its own.
+// apply returns content with the lines of hunks in place of its own.
 func apply(content []byte, hunks string) ([]byte, error) {
 	lines := bytes.SplitAfter(content, []byte("\n"))
 	var out bytes.Buffer
@@ -199,7 +199,7 @@ func apply(content []byte, hunks string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// A file is one that is open.
+// A file is an open file.
 type file struct {
 	*bytes.Reader
 	name string
@@ -215,8 +215,8 @@ func (f *file) Sys() any                   { return nil }
 
 var _ io.Reader = (*file)(nil)
 
-// Write makes a folder hold what it holds already with other tables for the minors that are given: their files by name.
-// Every file ends with a new line.
+// Write replaces the tables of the given minors in a folder, and keeps the others: files by name. Every file ends with
+// a newline.
 func Write(folder string, given map[string]map[string][]byte) error {
 	all, err := readAll(os.DirFS(folder))
 	if err != nil {
@@ -292,7 +292,7 @@ func difference(newer, older map[string][]byte) string {
 
 func lines(content []byte) []string { return slices.Collect(strings.Lines(string(content))) }
 
-// hunksOf says how b comes of a, by their longest common subsequence.
+// hunksOf returns the changes from a to b, by their longest common subsequence.
 func hunksOf(a, b []string) string {
 	c := lcs.Compare(a, b)
 	var out strings.Builder

@@ -71,12 +71,12 @@ func (c *call) account(lookup string) (map[string]any, error) {
 	case account == nil && c.complete:
 		return nil, c.forbid(lookup, c.Namespace, name, notFound(name))
 	case account == nil && name != "default":
-		_ = c.leave(c.unknown(accountKind, c.Namespace, name))
+		_ = c.leave(c.describeUnknown(accountKind, c.Namespace, name))
 	}
 	return account, nil
 }
 
-// AssumesAccount reports whether a ServiceAccount is not known and taken for one without settings of its own.
+// AssumesAccount reports whether a ServiceAccount is unknown and assumed to have default settings.
 func (c *Chain) AssumesAccount(ctx context.Context, namespace, name string) bool {
 	if !c.Has(serviceAccount.name) || c.complete {
 		return false

@@ -57,8 +57,8 @@ func setRuntime(c *call) error {
 	return c.tolerate(scheduling.Tolerations)
 }
 
-// selectNodes adds what a RuntimeClass selects nodes by. Of several conflicts the server's order is random, and here it
-// is by name.
+// selectNodes adds the node selector of a RuntimeClass. The server reports several conflicts in random order; here the
+// order is by name.
 func (c *call) selectNodes(by tree.Object) error {
 	own := c.spec().At("nodeSelector")
 	for _, key := range slices.Sorted(maps.Keys(by)) {

@@ -78,10 +78,10 @@ type Options struct {
 // Choices that are not names of plugins.
 const (
 	None     = "-*"      // disables all plugins
-	Defaults = "default" // stands for the defaults, which are enabled anyway
+	Defaults = "default" // a name for the defaults, which are enabled anyway
 )
 
-// LooksAt reports whether a plugin looks at stored objects of a kind, beside namespaces.
+// LooksAt reports whether a plugin reads stored objects of a kind, other than namespaces.
 func LooksAt(kind schema.GroupKind) bool {
 	switch kind {
 	case accountKind.GroupKind(), limitKind.GroupKind(), quotaKind.GroupKind(), priorityKind.GroupKind(),
@@ -210,7 +210,7 @@ func (c *call) forbid(format string, args ...any) error {
 	return apierrors.NewForbidden(c.Resource.GroupResource(), c.DisplayName, fmt.Errorf(format, args...))
 }
 
-// failure returns the answer of a server to an error of a plugin that has no status
+// failure returns the server's answer to an error of a plugin without a status
 // (pkg/endpoints/handlers/responsewriters/status.go of apiserver v0.37.2).
 func failure(message string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure,
@@ -224,13 +224,13 @@ func (c *call) get(kind schema.GroupVersionKind, namespace, name string) (map[st
 	case err != nil:
 		return nil, c.leave(err.Error())
 	case object == nil && !c.complete:
-		return nil, c.leave(c.unknown(kind, namespace, name))
+		return nil, c.leave(c.describeUnknown(kind, namespace, name))
 	}
 	return object, nil
 }
 
-// unknown describes an object whose existence is unknown.
-func (c *call) unknown(kind schema.GroupVersionKind, namespace, name string) string {
+// describeUnknown describes an object whose existence is unknown.
+func (c *call) describeUnknown(kind schema.GroupVersionKind, namespace, name string) string {
 	if namespace != "" {
 		name = namespace + "/" + name
 	}

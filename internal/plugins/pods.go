@@ -82,15 +82,15 @@ func (c *call) priorityOf(name string) (value int64, preemption string, err erro
 	case class == nil && isSystem:
 		return system, "PreemptLowerPriority", nil
 	case class == nil && !c.complete:
-		return 0, "", c.leave(c.unknown(priorityKind, "", name))
+		return 0, "", c.leave(c.describeUnknown(priorityKind, "", name))
 	case class == nil:
 		return 0, "", c.forbid("no PriorityClass with name %v was found", name)
 	}
 	return tree.Object(class).Number("value", 0), tree.Object(class).Text("preemptionPolicy"), nil
 }
 
-// defaultPriority returns the default PriorityClass, of several the one with the lowest value; nil if there is none.
-// The class named besides does not count.
+// defaultPriority returns the default PriorityClass, the one with the lowest value if there are several; nil if there
+// is none. It ignores the class with the given name.
 func (c *call) defaultPriority(besides string) (tree.Object, error) {
 	classes, err := c.list(priorityKind, "")
 	if err != nil {

@@ -20,14 +20,15 @@ import (
 
 const certificates = "certificates.k8s.io"
 
-// may asks what the user of the request may do. Where not all rights are known, one that is not given is not known.
+// may checks a permission of the user. If not all permissions are known, a missing one is unknown.
 func (c *call) may(a authorizer.AttributesRecord) (allowed bool, reason string, err error) {
 	a.User, a.ResourceRequest = c.User, true
 	decision, reason, err := c.cluster.Authorizer().Authorize(c.ctx, a)
 	return decision == authorizer.DecisionAllow, reason, err
 }
 
-// maySigner asks about a signer, or all of its domain (pkg/certauthorization/certauthorization.go).
+// maySigner checks a permission on a signer, or on all signers of its domain
+// (pkg/certauthorization/certauthorization.go).
 func (c *call) maySigner(verb, signer string) bool {
 	domain, _, _ := strings.Cut(signer, "/")
 	return slices.ContainsFunc([]string{signer, domain + "/*"}, func(name string) bool {
@@ -37,7 +38,7 @@ func (c *call) maySigner(verb, signer string) bool {
 	})
 }
 
-// requireSigner refuses the request of a user who has no right to do something with a signer.
+// requireSigner refuses the request of a user without a permission on a signer.
 func (c *call) requireSigner(verb, signer, refusal string) error {
 	switch {
 	case c.maySigner(verb, signer):

@@ -68,7 +68,7 @@ type Builtin struct {
 // apiserver pkg/registry/rest/create.go v0.37.2).
 func (b Builtin) Create(object map[string]any) field.ErrorList {
 	errs, done := b.newMetadata(object)
-	errs = append(errs, b.found(object, nil)...)
+	errs = append(errs, b.findErrors(object, nil)...)
 	if len(errs) == 0 && !done {
 		errs = commonMetadata(object, b.Namespaced)
 	}
@@ -77,11 +77,11 @@ func (b Builtin) Create(object map[string]any) field.ErrorList {
 
 // Update returns the server's errors about an object that replaces old.
 func (b Builtin) Update(object, old map[string]any) field.ErrorList {
-	return append(b.updatedMetadata(object, old), b.found(object, old)...)
+	return append(b.updatedMetadata(object, old), b.findErrors(object, old)...)
 }
 
-// found returns the errors outside of the metadata; old is nil for a new object.
-func (b Builtin) found(object, old map[string]any) field.ErrorList {
+// findErrors returns the errors outside of the metadata; old is nil for a new object.
+func (b Builtin) findErrors(object, old map[string]any) field.ErrorList {
 	rule := objectRules[b.Kind]
 	if rule == nil {
 		return nil

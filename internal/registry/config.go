@@ -167,7 +167,7 @@ func (j *judge) storageClass(object, old *place) {
 	if !mode.has() {
 		j.require(&mode, "")
 	} else if text := mode.text(); text != "Immediate" && text != "WaitForFirstConsumer" {
-		j.unknown(&mode, text, "Immediate", "WaitForFirstConsumer")
+		j.addUnknown(&mode, text, "Immediate", "WaitForFirstConsumer")
 	}
 	j.topologies(&topologies)
 	if old != nil {

@@ -185,7 +185,7 @@ func (j *judge) fieldRef(p *place, known []string) {
 		text = "spec.nodeName"
 	}
 	if !slices.Contains(known, text) {
-		j.unknown(&at, text, known...)
+		j.addUnknown(&at, text, known...)
 	}
 }
 
@@ -209,7 +209,7 @@ func (j *judge) resourceFieldRef(p *place, inVolume bool) {
 	case name == "":
 		j.require(&resource, "")
 	case !pages && !slices.Contains(resourceFields, name):
-		j.unknown(&resource, name, resourceFields...)
+		j.addUnknown(&resource, name, resourceFields...)
 	}
 	q := divisor.quantity()
 	if q.IsZero() {
@@ -336,7 +336,7 @@ func (j *judge) propagation(mounts, at, c *place) {
 	}
 	known := []string{"Bidirectional", "HostToContainer", "None"}
 	if !slices.Contains(known, given.text()) {
-		j.unknown(&below, given.text(), known...)
+		j.addUnknown(&below, given.text(), known...)
 	}
 	security := c.member("securityContext")
 	if privileged := security.member("privileged"); given.text() == "Bidirectional" && !privileged.isTrue() {
@@ -359,7 +359,7 @@ func (j *judge) recursiveReadOnly(mounts, at *place) {
 			j.forbidden(&below, "may only be specified when mountPropagation is None or not specified")
 		}
 	default:
-		j.unknown(&below, given.text(), "Disabled", "Enabled", "IfPossible")
+		j.addUnknown(&below, given.text(), "Disabled", "Enabled", "IfPossible")
 	}
 }
 
@@ -370,7 +370,7 @@ func (j *judge) bindOptions(list *place) {
 	for i, option := range list.texts() {
 		at := list.item(i)
 		if !slices.Contains(known, option) {
-			j.unknown(&at, option, known...)
+			j.addUnknown(&at, option, known...)
 		}
 		if seen[option] {
 			j.duplicate(&at, option)
@@ -434,7 +434,7 @@ func (j *judge) resizePolicy(list *place, of *pod) {
 			case p.text == "":
 				j.require(list, "")
 			case !slices.Contains(p.known, p.text):
-				j.unknown(list, p.text, p.known...)
+				j.addUnknown(list, p.text, p.known...)
 			}
 		}
 		if of.restart == "Never" && policy.text() != "NotRequired" {
@@ -454,7 +454,7 @@ func (j *judge) containerSecurity(p *place, of *pod) {
 	j.groupID(&group)
 	if mount.has() {
 		if text := mount.text(); text != "Default" && text != "Unmasked" {
-			j.unknown(&mount, text, "Default", "Unmasked")
+			j.addUnknown(&mount, text, "Default", "Unmasked")
 		} else if text == "Unmasked" && of.hostUsers {
 			j.invalid(&mount, word(text), "`hostUsers` must be false to use `Unmasked`")
 		}
@@ -523,7 +523,7 @@ func (j *judge) apparmor(p *place) {
 	case "":
 		j.require(&kind, "type is required when appArmorProfile is set")
 	default:
-		j.unknown(&kind, kind.text(), "Localhost", "RuntimeDefault", "Unconfined")
+		j.addUnknown(&kind, kind.text(), "Localhost", "RuntimeDefault", "Unconfined")
 	}
 }
 
@@ -614,7 +614,7 @@ func (j *judge) httpGet(p *place) {
 	j.needs(&path)
 	j.port(&port)
 	if text := scheme.text(); text != "HTTP" && text != "HTTPS" {
-		j.unknown(&scheme, text, "HTTP", "HTTPS")
+		j.addUnknown(&scheme, text, "HTTP", "HTTPS")
 	}
 	for i := range headers.size() {
 		at := headers.item(i)
@@ -629,7 +629,7 @@ func (j *judge) restartRules(c *place, first bool) {
 	switch {
 	case policy.has():
 		if known := []string{"Always", "Never", "OnFailure"}; !slices.Contains(known, policy.text()) {
-			j.unknown(&policy, policy.text(), known...)
+			j.addUnknown(&policy, policy.text(), known...)
 		}
 	case rules.size() > 0:
 		j.require(&policy, "must specify restartPolicy when restart rules are used")
@@ -646,7 +646,7 @@ func (j *judge) restartRules(c *place, first bool) {
 		at := rules.item(i)
 		action, codes := at.member("action"), at.member("exitCodes")
 		if known := []string{"Restart", "RestartAllContainers"}; !slices.Contains(known, action.text()) {
-			j.unknown(&action, action.text(), known...)
+			j.addUnknown(&action, action.text(), known...)
 		}
 		if !codes.has() {
 			j.require(&codes, "must be specified")
@@ -654,7 +654,7 @@ func (j *judge) restartRules(c *place, first bool) {
 		}
 		operator, values := codes.member("operator"), codes.member("values")
 		if known := []string{"In", "NotIn"}; !slices.Contains(known, operator.text()) {
-			j.unknown(&operator, operator.text(), known...)
+			j.addUnknown(&operator, operator.text(), known...)
 		}
 		if values.size() > 255 {
 			j.tooMany(&values, 255)

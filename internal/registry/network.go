@@ -103,7 +103,7 @@ func (j *judge) ingressPath(p *place) {
 			j.invalid(&path, text, "must be an absolute path")
 		}
 	default:
-		j.unknown(&kind, kind.text(), "Exact", "ImplementationSpecific", "Prefix")
+		j.addUnknown(&kind, kind.text(), "Exact", "ImplementationSpecific", "Prefix")
 	}
 	j.backend(&backend)
 }
@@ -219,7 +219,7 @@ func (j *judge) networkPolicy(object, _ *place) {
 	for i, text := range types.texts() {
 		if text != "Ingress" && text != "Egress" {
 			at := types.item(i)
-			j.unknown(&at, text, "Ingress", "Egress")
+			j.addUnknown(&at, text, "Ingress", "Egress")
 		}
 	}
 }
@@ -227,7 +227,7 @@ func (j *judge) networkPolicy(object, _ *place) {
 func (j *judge) policyPort(p *place) {
 	protocol, port, end := p.member("protocol"), p.member("port"), p.member("endPort")
 	if known := []string{"TCP", "UDP", "SCTP"}; protocol.has() && !slices.Contains(known, protocol.text()) {
-		j.unknown(&protocol, protocol.text(), known...)
+		j.addUnknown(&protocol, protocol.text(), known...)
 	}
 	switch port.value.(type) {
 	case nil:

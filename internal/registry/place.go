@@ -205,7 +205,7 @@ func (j *judge) require(p *place, detail string)   { j.add(field.Required(p.path
 func (j *judge) forbidden(p *place, detail string) { j.add(field.Forbidden(p.path(), detail)) }
 func (j *judge) duplicate(p *place, value any)     { j.add(field.Duplicate(p.path(), value)) }
 
-func (j *judge) unknown(p *place, value string, known ...string) {
+func (j *judge) addUnknown(p *place, value string, known ...string) {
 	j.add(field.NotSupported(p.path(), word(value), known))
 }
 
@@ -224,7 +224,7 @@ func (j *judge) needs(p *place) bool {
 // oneOf requires one of the known strings; a missing or empty one is not judged.
 func (j *judge) oneOf(p *place, known ...string) {
 	if text := p.text(); text != "" && !slices.Contains(known, text) {
-		j.unknown(p, text, known...)
+		j.addUnknown(p, text, known...)
 	}
 }
 

@@ -338,7 +338,7 @@ func (j *judge) podResources(p *place, of *pod) {
 	}
 	j.requirements(p, func(at *place) {
 		if j.resourceName(at) && at.name != "cpu" && at.name != "memory" && !strings.HasPrefix(at.name, hugePages) {
-			j.unknown(at, at.name, "cpu", "memory")
+			j.addUnknown(at, at.name, "cpu", "memory")
 		}
 	})
 }
@@ -380,16 +380,16 @@ func (j *judge) podSecurity(p, spec *place) {
 	change, seccomp, apparmor := p.member("fsGroupChangePolicy"), p.member("seccompProfile"),
 		p.member("appArmorProfile")
 	if change.has() && change.text() != "Always" && change.text() != "OnRootMismatch" {
-		j.unknown(&change, change.text(), "Always", "OnRootMismatch")
+		j.addUnknown(&change, change.text(), "Always", "OnRootMismatch")
 	}
 	j.seccomp(&seccomp)
 	j.apparmor(&apparmor)
 	groups, label := p.member("supplementalGroupsPolicy"), p.member("seLinuxChangePolicy")
 	if groups.has() && groups.text() != "Merge" && groups.text() != "Strict" {
-		j.unknown(&groups, groups.text(), "Merge", "Strict")
+		j.addUnknown(&groups, groups.text(), "Merge", "Strict")
 	}
 	if label.has() && label.text() != "MountOption" && label.text() != "Recursive" {
-		j.unknown(&label, label.text(), "MountOption", "Recursive")
+		j.addUnknown(&label, label.text(), "MountOption", "Recursive")
 	}
 }
 
@@ -557,6 +557,6 @@ func (j *judge) podRuntime(spec, system, systemName *place) {
 		j.require(systemName, "")
 	case "linux", "windows":
 	default:
-		j.unknown(system, systemName.text(), "linux", "windows")
+		j.addUnknown(system, systemName.text(), "linux", "windows")
 	}
 }

@@ -26,7 +26,7 @@ func (j *judge) disruptionBudget(object, _ *place) {
 	}
 	j.forgive("selector of a budget", func() { j.labelSelector(&selector) })
 	if policy.has() && policy.text() != "AlwaysAllow" && policy.text() != "IfHealthyBudget" {
-		j.unknown(&policy, policy.text(), "AlwaysAllow", "IfHealthyBudget")
+		j.addUnknown(&policy, policy.text(), "AlwaysAllow", "IfHealthyBudget")
 	}
 }
 
@@ -130,7 +130,7 @@ func (j *judge) scalingRules(p *place) {
 		j.invalid(&window, n, "must be less than or equal to 3600")
 	}
 	if known := []string{"Disabled", "Max", "Min"}; choice.has() && !slices.Contains(known, choice.text()) {
-		j.unknown(&choice, choice.text(), known...)
+		j.addUnknown(&choice, choice.text(), known...)
 	}
 	if policies.size() == 0 {
 		j.require(&policies, "must specify at least one Policy")
@@ -139,7 +139,7 @@ func (j *judge) scalingRules(p *place) {
 		at := policies.item(i)
 		kind, value, period := at.member("type"), at.member("value"), at.member("periodSeconds")
 		if text := kind.text(); text != "Pods" && text != "Percent" {
-			j.unknown(&kind, text, "Percent", "Pods")
+			j.addUnknown(&kind, text, "Percent", "Pods")
 		}
 		if value.number() <= 0 {
 			j.invalid(&value, value.number(), "must be greater than zero")
@@ -170,7 +170,7 @@ func (j *judge) metric(p *place) {
 		j.require(&kind, "must specify a metric source type")
 	}
 	if !isKnown {
-		j.unknown(&kind, kind.text(), known...)
+		j.addUnknown(&kind, kind.text(), known...)
 	}
 	var given []string
 	expected := ""
@@ -190,7 +190,7 @@ func (j *judge) metric(p *place) {
 		j.require(&at, "must populate information for the given metric source")
 	}
 	if !isKnown {
-		j.unknown(&kind, kind.text(), known...)
+		j.addUnknown(&kind, kind.text(), known...)
 	}
 	for _, member := range given {
 		if at := p.member(member); len(given) != 1 && member != expected {

@@ -205,7 +205,7 @@ func (j *judge) tolerations(list *place) {
 		case "Lt", "Gt":
 			j.comparison(&value)
 		default:
-			j.unknown(&operator, operator.text(), "Equal", "Exists")
+			j.addUnknown(&operator, operator.text(), "Equal", "Exists")
 		}
 		j.oneOf(&effect, taintEffects...)
 	}
@@ -222,7 +222,7 @@ func (j *judge) spreadConstraints(list *place) {
 			j.require(&topology, "can not be empty")
 		}
 		if text := when.text(); text != "DoNotSchedule" && text != "ScheduleAnyway" {
-			j.unknown(&when, text, "DoNotSchedule", "ScheduleAnyway")
+			j.addUnknown(&when, text, "DoNotSchedule", "ScheduleAnyway")
 		}
 		for k := i + 1; k < list.size(); k++ {
 			other := list.item(k)
@@ -244,7 +244,7 @@ func (j *judge) spreadConstraints(list *place) {
 		}
 		for _, name := range []string{"nodeAffinityPolicy", "nodeTaintsPolicy"} {
 			if policy := at.member(name); policy.has() && policy.text() != "Honor" && policy.text() != "Ignore" {
-				j.unknown(&policy, policy.text(), "Honor", "Ignore")
+				j.addUnknown(&policy, policy.text(), "Honor", "Ignore")
 			}
 		}
 		keys, selector := at.member("matchLabelKeys"), at.member("labelSelector")

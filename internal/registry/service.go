@@ -149,7 +149,7 @@ func (j *judge) clusterIPs(spec, ips *place) {
 	for i, family := range families.texts() {
 		at := families.item(i)
 		if family != "IPv4" && family != "IPv6" {
-			j.unknown(&at, family, "IPv4", "IPv6")
+			j.addUnknown(&at, family, "IPv4", "IPv6")
 		}
 		if seen[family] {
 			j.duplicate(&at, word(family))
@@ -314,7 +314,7 @@ func (j *judge) traffic(spec *place, kind string) {
 	switch {
 	case inner.has():
 		if text := inner.text(); text != "Cluster" && text != "Local" {
-			j.unknown(&inner, text, "Cluster", "Local")
+			j.addUnknown(&inner, text, "Cluster", "Local")
 		}
 	case kind == "NodePort" || kind == "LoadBalancer" || kind == "ClusterIP":
 		j.require(&inner, "")

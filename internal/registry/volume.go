@@ -133,7 +133,7 @@ func (j *judge) hostPath(p *place) {
 	known := []string{"", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate",
 		"Socket"}
 	if kind.has() && !slices.Contains(known, kind.text()) {
-		j.unknown(&kind, kind.text(), known...)
+		j.addUnknown(&kind, kind.text(), known...)
 	}
 }
 
@@ -304,7 +304,7 @@ func (j *judge) claim(spec *place) {
 	for _, mode := range modes.texts() {
 		switch {
 		case !slices.Contains(known, mode):
-			j.unknown(&modes, mode, known...)
+			j.addUnknown(&modes, mode, known...)
 		case mode == "ReadWriteOncePod":
 			alone = true
 		default:
@@ -327,7 +327,7 @@ func (j *judge) claim(spec *place) {
 		j.dnsSubdomain(&class)
 	}
 	if mode.has() && mode.text() != "Block" && mode.text() != "Filesystem" {
-		j.unknown(&mode, mode.text(), "Block", "Filesystem")
+		j.addUnknown(&mode, mode.text(), "Block", "Filesystem")
 	}
 	source, ref := spec.member("dataSource"), spec.member("dataSourceRef")
 	j.dataSource(&source)

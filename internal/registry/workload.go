@@ -26,7 +26,7 @@ func (j *judge) template(spec *place, kind string, of podOf) {
 // alwaysRuns requires Pods that are restarted and do not have a deadline.
 func (j *judge) alwaysRuns(podSpec *place, kind string) {
 	if restart := podSpec.member("restartPolicy"); restart.text() != "Always" {
-		j.unknown(&restart, restart.text(), "Always")
+		j.addUnknown(&restart, restart.text(), "Always")
 	}
 	if deadline := podSpec.member("activeDeadlineSeconds"); deadline.has() {
 		j.forbidden(&deadline, "activeDeadlineSeconds in "+kind+" is not Supported")
@@ -234,7 +234,7 @@ func (j *judge) statefulSet(object, old *place) {
 	if retention.has() {
 		for _, member := range []string{"whenDeleted", "whenScaled"} {
 			if p := retention.member(member); p.text() != "Retain" && p.text() != "Delete" {
-				j.unknown(&p, p.text(), "Retain", "Delete")
+				j.addUnknown(&p, p.text(), "Retain", "Delete")
 			}
 		}
 	}
@@ -377,9 +377,9 @@ func (j *judge) jobSpec(spec *place) {
 	}
 	if replacement := spec.member("podReplacementPolicy"); replacement.has() {
 		if text := replacement.text(); failure.has() && text != "Failed" {
-			j.unknown(&replacement, text, "Failed")
+			j.addUnknown(&replacement, text, "Failed")
 		} else if text != "Failed" && text != "TerminatingOrFailed" {
-			j.unknown(&replacement, text, "Failed", "TerminatingOrFailed")
+			j.addUnknown(&replacement, text, "Failed", "TerminatingOrFailed")
 		}
 	}
 	template := spec.member("template")
@@ -389,7 +389,7 @@ func (j *judge) jobSpec(spec *place) {
 	case restart.text() == "Always" || restart.text() == "":
 		j.require(&restart, `valid values: "OnFailure", "Never"`)
 	case restart.text() != "OnFailure" && restart.text() != "Never":
-		j.unknown(&restart, restart.text(), "OnFailure", "Never")
+		j.addUnknown(&restart, restart.text(), "OnFailure", "Never")
 	case failure.has() && restart.text() != "Never":
 		j.invalid(&restart, word(restart.text()), `only "Never" is supported when podFailurePolicy is specified`)
 	}
@@ -401,7 +401,7 @@ func (j *judge) completionMode(spec *place) {
 	perIndex, failed := spec.member("backoffLimitPerIndex"), spec.member("maxFailedIndexes")
 	const most = 100_000
 	if mode.has() && mode.text() != "NonIndexed" && mode.text() != "Indexed" {
-		j.unknown(&mode, mode.text(), "NonIndexed", "Indexed")
+		j.addUnknown(&mode, mode.text(), "NonIndexed", "Indexed")
 	}
 	switch {
 	case mode.text() == "Indexed":
@@ -454,7 +454,7 @@ func (j *judge) failurePolicy(p, spec *place) {
 		case action.text() == "FailIndex" && !perIndex.has():
 			j.invalid(&action, word(action.text()), "requires the backoffLimitPerIndex to be set")
 		case !slices.Contains(known, action.text()):
-			j.unknown(&action, action.text(), known...)
+			j.addUnknown(&action, action.text(), known...)
 		}
 		if codes.has() {
 			j.exitCodes(&codes, names)

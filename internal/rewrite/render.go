@@ -44,7 +44,7 @@ func (s *style) inline(v any, t *shape.Type, quote layout.Form, indent string) s
 		if len(v) == 0 {
 			return "{}"
 		}
-		open, between, end := s.around(indent, true)
+		open, between, end := s.brackets(indent, true)
 		var b strings.Builder
 		b.WriteString("{" + open)
 		for i, key := range membersOf(v, t) {
@@ -60,7 +60,7 @@ func (s *style) inline(v any, t *shape.Type, quote layout.Form, indent string) s
 		if len(v) == 0 {
 			return "[]"
 		}
-		open, between, end := s.around(indent, false)
+		open, between, end := s.brackets(indent, false)
 		var b strings.Builder
 		b.WriteString("[" + open)
 		for i, item := range v {
@@ -77,9 +77,9 @@ func (s *style) inline(v any, t *shape.Type, quote layout.Form, indent string) s
 	return number(v)
 }
 
-// around returns the text after the opening bracket of a flow collection, between its entries and before the closing
+// brackets returns the text after the opening bracket of a flow collection, between its entries and before the closing
 // bracket.
-func (s *style) around(indent string, braces bool) (open, between, end string) {
+func (s *style) brackets(indent string, braces bool) (open, between, end string) {
 	if s.json && s.unit != "" {
 		inner := s.newline + indent + s.unit
 		return inner, "," + inner, s.newline + indent

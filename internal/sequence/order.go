@@ -69,7 +69,7 @@ func Rank(p *policy.Policy) int {
 	return rank
 }
 
-// CompareReleased is the order of native policies: by rank, then by name.
+// CompareReleased compares native policies: by rank, then by name.
 func CompareReleased(a, b *policy.Policy) int {
 	return cmp.Or(cmp.Compare(Rank(a), Rank(b)), strings.Compare(a.Name, b.Name),
 		strings.Compare(string(a.Kind), string(b.Kind)))
@@ -91,8 +91,8 @@ type sorter struct {
 	out     *Order
 }
 
-// Find returns the order of mutating policies, each of another name or kind. EffectsOf is asked about those of the
-// dialect only.
+// Find returns the order of mutating policies with distinct references. It calls effectsOf only for policies of the
+// dialect.
 func Find(policies []*policy.Policy, effectsOf func(*policy.Policy) *Effects) *Order {
 	s := &sorter{of: slices.SortedStableFunc(slices.Values(policies), CompareReleased), effects: effectsOf,
 		out: &Order{Why: map[*policy.Policy][]string{}}}
@@ -104,7 +104,7 @@ func Find(policies []*policy.Policy, effectsOf func(*policy.Policy) *Effects) *O
 	return s.out
 }
 
-// addAsked adds the edges that policies ask for.
+// addAsked adds the edges that policies request.
 func (s *sorter) addAsked() {
 	for i, p := range s.of {
 		for j, name := range p.After {
@@ -144,7 +144,7 @@ func (s *sorter) ask(i int, name, path string, make func(other int) edge) {
 	}
 }
 
-// contradictions takes out what closes a cycle of what is asked for.
+// contradictions removes requested edges that close a cycle.
 func (s *sorter) contradictions() {
 	kept := s.edges[:0:0]
 	for _, e := range s.edges {
@@ -159,7 +159,7 @@ func (s *sorter) contradictions() {
 	s.edges = kept
 }
 
-// edgeName is the name that an edge that was asked for is about.
+// edgeName returns the name in the order field behind a requested edge.
 func (s *sorter) edgeName(e edge) string {
 	if e.by == e.to {
 		return s.of[e.from].Name
@@ -186,8 +186,7 @@ func reaches(edges []edge, a, b int) bool {
 	return false
 }
 
-// addDerived adds an edge from each policy of the dialect to those that read what it writes, unless an order says
-// otherwise.
+// addDerived adds an edge from each policy of the dialect to the readers of its writes, unless an order overrides it.
 func (s *sorter) addDerived() {
 	asked := slices.Clone(s.edges)
 	for i, writer := range s.of {
@@ -210,7 +209,7 @@ func (s *sorter) addDerived() {
 	}
 }
 
-// cycles takes out the derived edges between policies of which each leads to the other.
+// cycles removes the derived edges between policies that lead to each other.
 func (s *sorter) cycles() {
 	groups := s.groups()
 	for _, group := range groups {
@@ -239,13 +238,13 @@ func (s *sorter) sentence(e edge) string {
 	return reads(s.of[e.to], s.of[e.from], e.what)
 }
 
-// reads says that one policy reads what another one writes.
+// reads describes that one policy reads a field that another one writes.
 func reads(reader, writer *policy.Policy, what string) string {
 	at := strings.LastIndexByte(what, ' ')
 	return fmt.Sprintf("%s reads %s, which %s %s", reader.Name, what[at+1:], writer.Name, what[:at])
 }
 
-// groups are the policies that lead to each other, by the first of each.
+// groups returns the policies that lead to each other, by the first of each group.
 func (s *sorter) groups() [][]int {
 	next := make([][]int, len(s.of))
 	for _, e := range s.edges {

@@ -109,8 +109,8 @@ func (s *Store) UpTo(n int) *Lang {
 	return l
 }
 
-// Around returns the language of the texts that become words of another language between a prefix and a suffix.
-func (s *Store) Around(l *Lang, before, after string) *Lang {
+// Enclose returns the language of the texts that become words of another language between a prefix and a suffix.
+func (s *Store) Enclose(l *Lang, before, after string) *Lang {
 	if before == "" && after == "" {
 		return l
 	}
@@ -283,7 +283,7 @@ func (n upTo) next(state int, _ rune) int { return min(state+1, int(n)+1) }
 func (n upTo) accepts(state int) bool     { return state <= int(n) }
 func (upTo) breaks() []rune               { return nil }
 
-// around is the automaton of Around. Its states are those of the language, except for the first.
+// around is the automaton of Enclose. Its states are those of the language, except for the first.
 type around struct {
 	*Lang
 	start int

@@ -127,7 +127,7 @@ func randomFormula(t *testing.T, rng *rand.Rand, s *Store, w *world, depth int) 
 		}
 		switch rng.IntN(3) {
 		case 0:
-			lang = s.Around(lang, "a", "b")
+			lang = s.Enclose(lang, "a", "b")
 		case 1:
 			lang = s.Fold(lang, rng.IntN(2) == 0)
 		}

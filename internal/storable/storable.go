@@ -30,8 +30,8 @@ var needed = map[string]map[string]any{
 	"RuntimeClass": {"handler": "a"},
 }
 
-// Complete gives an object what an API server would not store it without: a workload has containers with names
-// and images, and a selector that selects its template. What a policy looks at stays as it is.
+// Complete adds the fields that an API server requires of a stored object: containers with names and images, and a
+// selector that selects the template of a workload. Fields that a policy reads do not change.
 func Complete(object map[string]any, kind apischema.GroupVersionKind) {
 	addMissing(object, needed[kind.Kind])
 	if kind.Group == "" && kind.Kind == "Pod" {
@@ -69,7 +69,7 @@ func Complete(object map[string]any, kind apischema.GroupVersionKind) {
 	}
 }
 
-// Satisfy adds the labels that a selector asks for; nil selects everything.
+// Satisfy adds the labels that a selector requires; nil selects everything.
 func Satisfy(labels map[string]any, s *metav1.LabelSelector) {
 	if s == nil {
 		return

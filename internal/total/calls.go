@@ -31,7 +31,7 @@ func (w *walk) call(c ast.CallExpr, known facts) (value, bool) {
 	var all []ast.Expr
 	if c.IsMemberFunction() {
 		if c.Target().Kind() == ast.IdentKind && c.Target().AsIdent() == "optional" {
-			return w.optional(c, known)
+			return w.optionalCall(c, known)
 		}
 		all = append(all, c.Target())
 	}
@@ -63,8 +63,8 @@ func (w *walk) conditional(args []ast.Expr, known facts) (value, bool) {
 	return *join(&a, &b), true
 }
 
-// optional returns the known facts about optional.none() and optional.of(v).
-func (w *walk) optional(c ast.CallExpr, known facts) (value, bool) {
+// optionalCall returns the known facts about optional.none() and optional.of(v).
+func (w *walk) optionalCall(c ast.CallExpr, known facts) (value, bool) {
 	switch {
 	case c.FunctionName() == "none" && len(c.Args()) == 0:
 		return value{kind: optional}, true

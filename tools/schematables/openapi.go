@@ -62,8 +62,8 @@ func (d *definition) list() (string, error) {
 	return "", nil
 }
 
-// atomic reports whether maps and structs with this definition merge as one value.
-func (d *definition) atomic() (bool, error) {
+// isAtomic reports whether maps and structs with this definition merge as one value.
+func (d *definition) isAtomic() (bool, error) {
 	switch d.MapType {
 	case "", "granular":
 		return false, nil

@@ -186,7 +186,7 @@ func (w *walk) addNamed(t reflect.Type) error {
 		return fmt.Errorf("%s has a JSON form of its own that the tables do not know", t)
 	}
 	var err error
-	if n.atomic, err = def.atomic(); err != nil {
+	if n.atomic, err = def.isAtomic(); err != nil {
 		return fmt.Errorf("%s: %w", t, err)
 	}
 	if err := w.fields(n, t, def); err != nil {
@@ -271,7 +271,7 @@ func (w *walk) field(t reflect.Type, options []string, def *definition, name str
 		}
 	}
 	if property.ref() != "" {
-		atomic, err := property.atomic()
+		atomic, err := property.isAtomic()
 		if err != nil {
 			return out, err
 		}
@@ -367,7 +367,7 @@ func (w *walk) plainType(t reflect.Type, def *definition) (string, error) {
 		if t.Key().Kind() != reflect.String {
 			return "", fmt.Errorf("a map with keys of type %s", t.Key())
 		}
-		atomic, err := def.atomic()
+		atomic, err := def.isAtomic()
 		if err != nil {
 			return "", err
 		}

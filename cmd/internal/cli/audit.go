@@ -716,7 +716,7 @@ func (of *auditor) askAs(ctx context.Context, op celgate.Operation, doc *manifes
 	if !wanted && !follow {
 		return nil, nil
 	}
-	request, err := requests.NewExisting(ctx, of.world.types, doc.Object, op, of.asked.as())
+	request, err := requests.NewExisting(ctx, of.world.types, doc.Object, op, of.asked.toAs())
 	if err != nil {
 		return nil, err
 	}

@@ -75,7 +75,7 @@ func writeValue(v reflect.Value) string {
 
 // questions returns a hash of the flags that select the questions. It is the same in each run.
 func (a *audit) questions() string {
-	as := a.asked.as()
+	as := a.asked.toAs()
 	text, err := json.Marshal([]any{a.deletions, as.Namespace, as.User, as.Groups, as.UID, as.Extra, as.Self,
 		a.limits.Memory, a.workloads.Workloads})
 	if err != nil { // flags are always serialisable

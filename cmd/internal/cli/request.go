@@ -82,14 +82,14 @@ func (w *world) requestOf(ctx context.Context, d *manifest.Document, a *asked) (
 		}
 		return celgate.NewRequestFromReview(w.types, d.Object)
 	}
-	r, err := celgate.NewRequest(ctx, w.types, w.exist(w.stored), d.Object, a.as())
+	r, err := celgate.NewRequest(ctx, w.types, w.exist(w.stored), d.Object, a.toAs())
 	if err == nil {
 		r.UID = requests.UID(d, r)
 	}
 	return r, err
 }
 
-func (a *asked) as() celgate.As {
+func (a *asked) toAs() celgate.As {
 	as := celgate.As{
 		Operation: celgate.Operation(a.operation), Subresource: a.subresource, Namespace: a.namespace, DryRun: a.dryRun,
 		User: a.user, Groups: a.groups, UID: a.uid, Extra: a.extra, Self: a.self,
@@ -110,7 +110,7 @@ func (w *world) identify(ctx context.Context, a *asked) error {
 	if a.user == "" && a.pod == "" || a.pod == "" && w.live != nil && !reads {
 		return nil
 	}
-	id, err := requests.IdentityOf(ctx, w.exist(w.stored), a.as(), a.pod)
+	id, err := requests.IdentityOf(ctx, w.exist(w.stored), a.toAs(), a.pod)
 	if hint := words.Hint(err); hint != "" {
 		return withHint(fmt.Errorf("--as-pod: %w", err), "%s", hint)
 	}

@@ -325,7 +325,7 @@ func (w *World) Reread(s Source) (Source, bool) {
 func (w *World) Types() (*schema.Registry, error) {
 	made := madeOf{definitions: w.crds.list(""), revision: w.kinds.revision()}
 	if last := w.made.Load(); last == nil ||
-		!last.equal(&made) { // equal kinds keep the same registry, so that results of checks stay valid
+		!last.equals(&made) { // equal kinds keep the same registry, so that results of checks stay valid
 		made.types, made.err = withDefinitions(w.builtin, made.definitions)
 		made.types = w.kinds.narrow(made.types)
 		w.made.Store(&made)
@@ -346,7 +346,7 @@ type madeOf struct {
 	err         error
 }
 
-func (m *madeOf) equal(other *madeOf) bool {
+func (m *madeOf) equals(other *madeOf) bool {
 	return m.revision == other.revision && slices.EqualFunc(m.definitions, other.definitions, tree.IsSame)
 }
 

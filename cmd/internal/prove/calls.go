@@ -352,7 +352,7 @@ func (m *machine) isIn(t textLeaf, l *solve.Lang) solve.Formula {
 	if t.isConst() {
 		return formulaOf(l.Has(t.before))
 	}
-	l = m.store.Around(l, t.before, t.after)
+	l = m.store.Enclose(l, t.before, t.after)
 	if t.letters != asIs {
 		l = m.store.Fold(l, t.letters == upper)
 	}

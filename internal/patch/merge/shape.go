@@ -27,8 +27,8 @@ const (
 	anyScalar
 )
 
-// free reports whether the type accepts values of any form. IntOrString and unions do not have a type in OpenAPI v3.
-func (r ref) free() bool {
+// isFree reports whether the type accepts values of any form. IntOrString and unions do not have a type in OpenAPI v3.
+func (r ref) isFree() bool {
 	if r.typ == nil {
 		return true
 	}
@@ -40,7 +40,7 @@ func (r ref) free() bool {
 }
 
 func (r ref) scalar() scalar {
-	if r.free() {
+	if r.isFree() {
 		return anyScalar
 	}
 	switch r.typ.Kind {
@@ -62,11 +62,11 @@ func (r ref) scalar() scalar {
 }
 
 func (r ref) isMap() bool {
-	return r.free() || r.typ.Kind == shape.Struct || r.typ.Kind == shape.Map
+	return r.isFree() || r.typ.Kind == shape.Struct || r.typ.Kind == shape.Map
 }
 
 func (r ref) isList() bool {
-	return r.free() || r.typ.Kind == shape.List
+	return r.isFree() || r.typ.Kind == shape.List
 }
 
 // atomicMap reports whether maps of the type merge as one value.
@@ -76,7 +76,7 @@ func (r ref) atomicMap() bool {
 
 // atomicList reports whether lists of the type merge as one value.
 func (r ref) atomicList() bool {
-	return r.free() || r.typ.Merge != shape.Set && r.typ.Merge != shape.Keyed
+	return r.isFree() || r.typ.Merge != shape.Set && r.typ.Merge != shape.Keyed
 }
 
 // keyNames returns the members that identify an item of an associative list; none for a set.
@@ -107,7 +107,7 @@ func (r ref) member(name string) (ref, bool) {
 		return child, true
 	}
 	switch {
-	case r.free():
+	case r.isFree():
 		return ref{}, true
 	case r.typ.Kind == shape.Map:
 		return r.descend(r.typ.Elem), true
@@ -120,7 +120,7 @@ func (r ref) member(name string) (ref, bool) {
 
 // item returns the place of the items of a list.
 func (r ref) item() ref {
-	if r.free() || r.typ.Elem == nil {
+	if r.isFree() || r.typ.Elem == nil {
 		return ref{typ: untyped}
 	}
 	return r.descend(r.typ.Elem)

@@ -2,14 +2,14 @@
 //
 // A spec of a policy or binding of admissionregistration.k8s.io/v1 means the same here. The comments of the fields are
 // the reference in docs/dialect.md, and the CustomResourceDefinitions in deploy/crds are made from them. Directives
-// hold what neither the types nor the comments express:
+// contain information that neither the types nor the comments express:
 //
-//	//crd:enum A B         the texts that there may be
-//	//crd:required         the field is not to be left out, which omitempty would say otherwise
+//	//crd:enum A B         the allowed texts
+//	//crd:required         the field is required, despite omitempty
 //	//crd:minLength 1      of a text; also minItems, maxItems, minimum and maximum
-//	//crd:rule EXPR: TEXT  what must hold of a type or a field, and what is said if it does not
+//	//crd:rule EXPR: TEXT  a rule for a type or a field, and the error if it is violated
 //
-// Fields of the released kinds have the schema that they have in the definitions of those.
+// Fields of the released kinds have the schema of the released definitions.
 package v1alpha1
 
 import (
@@ -66,8 +66,8 @@ type AdmissionPolicySpec struct {
 	//crd:enum Replace Merge
 	ParamMerge string `json:"paramMerge,omitempty"`
 
-	// Whether the policy leaves its resourceRules to its bindings, each of which must have some. It applies to what a
-	// binding has as to resourceRules of its own.
+	// Whether the policy leaves its resourceRules to its bindings, each of which must have at least one. The rules of a
+	// binding then have the effect of resourceRules in the policy.
 	Abstract bool `json:"abstract,omitempty"`
 
 	// The requests that the policy applies to. Required, with resourceRules, unless the policy is abstract. Like a
