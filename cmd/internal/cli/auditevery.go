@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/celgate/celgate/cmd/internal/report"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/pflag"
 )
 
@@ -19,7 +17,7 @@ import (
 type repeating struct {
 	every  time.Duration
 	listen string                               // address of the metrics; empty: not served
-	last   atomic.Pointer[prometheus.Registry]  // of the last finished audit; nil: none
+	last   atomic.Pointer[[]byte]               // metrics of the last finished audit; nil: none
 	ended  func(of *report.Audit, at time.Time) // called after each audit; may be nil
 }
 
@@ -46,7 +44,10 @@ func (a *audit) checkEvery() error {
 func (a *audit) repeat(ctx context.Context) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	a.repeating.ended = func(of *report.Audit, at time.Time) { a.repeating.last.Store(of.Metrics(at)) }
+	a.repeating.ended = func(of *report.Audit, at time.Time) {
+		metrics := of.Metrics(at)
+		a.repeating.last.Store(&metrics)
+	}
 	if a.listen != "" {
 		server := &http.Server{Handler: a.repeating.handler(), ReadHeaderTimeout: 5 * time.Second}
 		listener, err := net.Listen("tcp", a.listen)
@@ -89,7 +90,8 @@ func (r *repeating) handler() http.Handler {
 			http.Error(w, "the first audit has not finished yet", http.StatusServiceUnavailable)
 			return
 		}
-		promhttp.HandlerFor(last, promhttp.HandlerOpts{}).ServeHTTP(w, request)
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		_, _ = w.Write(*last)
 	})
 	return mux
 }
