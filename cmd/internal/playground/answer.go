@@ -214,7 +214,7 @@ func subjectOf(it report.Item) string {
 // textOfItem returns the output of celgate apply for one item.
 func textOfItem(it report.Item, about report.Options) string {
 	var text bytes.Buffer
-	w, err := report.New("text", &text, about)
+	w, err := report.NewText(&text, about)
 	if err == nil {
 		err = w.Write(it)
 	}
@@ -236,7 +236,7 @@ func explanationOf(e report.Explanation, about report.Options) json.RawMessage {
 	var list struct {
 		Items []json.RawMessage `json:"items"`
 	}
-	err := report.Explain("json", &text, []report.Explanation{e}, about)
+	err := report.ExplainJSON(&text, []report.Explanation{e}, about)
 	if err == nil {
 		err = json.Unmarshal(text.Bytes(), &list)
 	}

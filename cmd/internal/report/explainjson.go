@@ -135,7 +135,8 @@ type jsonMutation struct {
 	Stopped   *int                    `json:"stopped,omitempty"` // the operation that could not be applied
 }
 
-func explainJSON(w io.Writer, all []Explanation, o Options) error {
+// ExplainJSON writes explanations as [Explain] does in the format json.
+func ExplainJSON(w io.Writer, all []Explanation, o Options) error {
 	items := []jsonExplanation{}
 	for _, e := range all {
 		if e.Failure != nil {

@@ -189,6 +189,9 @@ func (all joined) Close() error {
 // Formats are the formats of [New].
 func Formats() []string { return []string{"text", "json", "junit", "sarif", "github"} }
 
+// NewText returns the writer of the format text. A program that requires no other one links this one alone.
+func NewText(w io.Writer, o Options) (Writer, error) { return newText(w, o) }
+
 // New returns a writer of a format.
 func New(format string, w io.Writer, o Options) (Writer, error) {
 	switch format {
