@@ -20,7 +20,7 @@ import (
 )
 
 // largest is the size in bytes that all files of the page may have, compressed.
-const largest = 10 << 20
+const largest = 9 << 20
 
 func main() {
 	out := flag.String("out", "../bin/playground", "the folder that the files are written into")

@@ -6,95 +6,48 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
-// The code that a browser does not need: the encoding of API types as protocol buffers, and the metrics and
-// command-line flags of components. The module is built with copies of these modules in which those parts are empty;
-// the code that decides does not change.
+// The code that a browser does not need: the encodings of API types as protocol buffers, CBOR and OpenAPI documents, the
+// network, and the metrics and command-line flags of components. The module is built with copies of these modules in
+// which those parts are empty; the code that decides does not change.
 var slimmed = []slim{
-	{module: "k8s.io/api"},
+	{module: "k8s.io/api", emptied: []string{"types_swagger_doc_generated.go"}}, // what fields are for
 	{module: "k8s.io/apiextensions-apiserver"},
-	{module: "k8s.io/component-base", packages: map[string]string{
-		"cli/flag":                         flagSource,
-		"metrics":                          metricsSource,
-		"metrics/legacyregistry":           registrySource,
-		"metrics/prometheus/feature":       featureSource,
-		"metrics/prometheus/compatversion": compatSource,
+	{module: "k8s.io/apimachinery", sources: map[string]string{
+		"pkg/apis/meta/v1/time_proto.go":          timestampSource,
+		"pkg/runtime/serializer/cbor/direct/*.go": cborSource,
+		"pkg/util/net/*.go":                       netSource,
 	}},
+	{module: "k8s.io/component-base", sources: map[string]string{
+		"cli/flag/*.go":                         flagSource,
+		"metrics/*.go":                          metricsSource,
+		"metrics/legacyregistry/*.go":           registrySource,
+		"metrics/prometheus/feature/*.go":       featureSource,
+		"metrics/prometheus/compatversion/*.go": compatSource,
+	}},
+	{module: "k8s.io/kube-openapi", emptied: []string{"gnostic.go"}, sources: map[string]string{
+		"pkg/internal/third_party/go-json-experiment/json/*.go":          schemaSource,
+		"pkg/internal/third_party/go-json-experiment/json/jsontext/*.go": schemaTextSource,
+	}},
+	{module: "github.com/json-iterator/go", sources: map[string]string{"*.go": iteratorSource}},
 }
 
-// A slim is a module without its generated encoding, and with some packages replaced.
+// encodings are the files of any module that hold nothing but protocol buffers, made by a generator and by hand.
+var encodings = []string{"generated.pb.go", "generated.protomessage.pb.go", "micro_time_proto.go", "quantity_proto.go",
+	"types_proto.go"}
+
+// A slim is a module without some of its code. Sources are the Go files that stand in for others, by the pattern of
+// their paths.
 type slim struct {
-	module   string
-	packages map[string]string // the one file of each
+	module  string
+	emptied []string // names of more files without a declaration that is used
+	sources map[string]string
 }
-
-const flagSource = `// Package flag has the names that a program without a command line refers to.
-package flag
-
-type ColonSeparatedMultimapStringString struct{}
-
-func NewColonSeparatedMultimapStringStringAllowDefaultEmptyKey(
-	*map[string][]string,
-) *ColonSeparatedMultimapStringString {
-	return &ColonSeparatedMultimapStringString{}
-}
-
-func (*ColonSeparatedMultimapStringString) Set(string) error { return nil }
-func (*ColonSeparatedMultimapStringString) String() string   { return "" }
-func (*ColonSeparatedMultimapStringString) Type() string     { return "" }
-`
-
-const metricsSource = `// Package metrics measures nothing.
-package metrics
-
-type StabilityLevel string
-
-const (
-	ALPHA StabilityLevel = "ALPHA"
-	BETA  StabilityLevel = "BETA"
-)
-
-type Registerable any
-
-type HistogramOpts struct {
-	Namespace, Subsystem, Name, Help string
-	Buckets                          []float64
-	StabilityLevel                   StabilityLevel
-}
-
-type Histogram struct{ *HistogramOpts }
-
-func NewHistogram(o *HistogramOpts) *Histogram { return &Histogram{o} }
-
-func (*Histogram) Observe(float64) {}
-
-func ExponentialBuckets(float64, float64, int) []float64 { return nil }
-`
-
-const registrySource = `// Package legacyregistry registers nothing.
-package legacyregistry
-
-func MustRegister(...any) {}
-`
-
-const featureSource = `// Package feature records nothing.
-package feature
-
-import "context"
-
-func RecordFeatureInfo(context.Context, string, string, bool) {}
-`
-
-const compatSource = `// Package compatversion records nothing.
-package compatversion
-
-import "context"
-
-func RecordCompatVersionInfo(context.Context, string, string, string, string) {}
-`
 
 // slimModules writes the copies into a folder, and a go.mod that replaces the modules by them. It returns the path of
 // that file.
@@ -125,7 +78,7 @@ func slimModules(root, dir string) (string, error) {
 	return file, edit.Run()
 }
 
-// copyTo copies the Go files of a module that are part of a program.
+// copyTo copies the Go files of a module that a program is made of.
 func (s slim) copyTo(root, to string) error {
 	list := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", s.module)
 	list.Dir, list.Stderr = root, os.Stderr
@@ -134,36 +87,40 @@ func (s slim) copyTo(root, to string) error {
 		return err
 	}
 	from := strings.TrimSpace(string(out))
-	err = filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(from, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, _ := filepath.Rel(from, file)
+		name = filepath.ToSlash(name)
+		if !strings.HasSuffix(name, ".go") && name != "go.mod" || strings.HasSuffix(name, "_test.go") || s.replaces(name) {
+			return nil
+		}
+		text, err := os.ReadFile(file)
 		if err != nil {
 			return err
 		}
-		name, _ := filepath.Rel(from, path)
-		if d.IsDir() {
-			if _, replaced := s.packages[filepath.ToSlash(name)]; replaced && name != "metrics" {
-				return filepath.SkipDir
-			}
-			return nil
-		}
-		if !strings.HasSuffix(name, ".go") && name != "go.mod" || strings.HasSuffix(name, "_test.go") ||
-			s.packages[filepath.ToSlash(filepath.Dir(name))] != "" {
-			return nil
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		if d.Name() == "generated.pb.go" || d.Name() == "generated.protomessage.pb.go" {
+		if slices.Contains(encodings, d.Name()) || slices.Contains(s.emptied, d.Name()) {
 			text = emptyFile(text)
 		}
 		return write(filepath.Join(to, name), text)
 	})
-	for name, text := range s.packages {
+	for pattern, text := range s.sources {
 		if err == nil {
-			err = write(filepath.Join(to, name, filepath.Base(name)+".go"), []byte(text))
+			err = write(filepath.Join(to, path.Dir(pattern), "slim.go"), []byte(text))
 		}
 	}
 	return err
+}
+
+// replaces reports whether a source stands in for a file.
+func (s slim) replaces(file string) bool {
+	for pattern := range s.sources {
+		if ok, _ := path.Match(pattern, file); ok {
+			return true
+		}
+	}
+	return false
 }
 
 // emptyFile returns a file of the same package without declarations.
@@ -176,9 +133,9 @@ func emptyFile(text []byte) []byte {
 	return text
 }
 
-func write(path string, text []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+func write(file string, text []byte) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(path, text, 0o644)
+	return os.WriteFile(file, text, 0o644)
 }
