@@ -115,8 +115,8 @@ func olderPlans(known quirks.Set) plan.Older {
 	}
 }
 
-// searches makes the search for an empty text return its start position, wherever that is, and makes any other search
-// fail that starts behind the text.
+// searches makes the search for an empty text return its start position, even behind the text, and makes any other
+// search fail that starts behind the text.
 func searches(env *cel.Env, empty, bounds bool) ([]cel.EnvOption, error) {
 	var all []cel.EnvOption
 	for overload, name := range map[string]string{"string_index_of_string": "indexOf",
@@ -287,7 +287,7 @@ var aliasedQuantities = func() []cel.EnvOption {
 	}
 }()
 
-// costOfText is what the text costs whose beginning or end is looked at.
+// costOfText returns the cost of a text whose beginning or end is read.
 func costOfText(args []ref.Val, _ ref.Val) *uint64 {
 	runes := uint64(1)
 	if text, ok := args[0].(types.String); ok {
@@ -297,7 +297,8 @@ func costOfText(args []ref.Val, _ ref.Val) *uint64 {
 	return &cost
 }
 
-// lenientNames are what Program calls the functions or and orValue, so that no decorator of cel-go knows them.
+// lenientNames are the names of the functions or and orValue in a Program, so that decorators of cel-go do not
+// recognise them.
 var lenientNames = map[string]string{"or": "@or", "orValue": "@orValue"}
 
 // makeLenient decorates these.
@@ -314,7 +315,7 @@ func makeLenient(i interpreter.InterpretableV2) (interpreter.InterpretableV2, er
 	return i, nil
 }
 
-// An alternative is or or orValue, which return what is not an optional value as it is.
+// An alternative is or or orValue, which return a value that is not an optional unchanged.
 type alternative struct {
 	id                  int64
 	optional, otherwise interpreter.InterpretableV2
@@ -341,7 +342,7 @@ func (a *alternative) Eval(vars interpreter.Activation) ref.Val {
 	return a.Exec(interpreter.AsFrame(vars))
 }
 
-// Program makes the program of a checked expression, which it may change: nothing else uses the tree afterwards.
+// Program makes the program of a checked expression. It may change the expression, which is not used afterwards.
 func Program(env *cel.Env, checked *cel.Ast, opts ...cel.ProgramOption) (cel.Program, error) {
 	if env.HasLibrary(string(quirks.OptionalOfAny)) {
 		made := ast.NewExprFactory()

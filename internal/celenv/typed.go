@@ -17,17 +17,17 @@ type Types struct {
 	Params *DeclaredType
 
 	// Variables is an object type called [VariablesType]; nil: variables is not declared. It may get members while its
-	// environment is in use, of types that Object and Params are made of.
+	// environment is in use, of the types in Object and Params.
 	Variables *apiservercel.DeclType
 }
 
-// A DeclaredType is a type with those that it is made of, by their names.
+// A DeclaredType is a type with its component types, by their names.
 type DeclaredType struct {
 	*apiservercel.DeclType
 	known *apiservercel.DeclTypeProvider
 }
 
-// Declare finds the types that a type is made of, which takes longer than most expressions need to be checked.
+// Declare finds the component types of a type, which takes longer than checking most expressions.
 func Declare(t *apiservercel.DeclType) *DeclaredType {
 	known := apiservercel.NewDeclTypeProvider(t)
 	known.SetRecognizeKeywordAsFieldName(true)
@@ -93,8 +93,8 @@ func (p typeProvider) providerOf(name string) types.Provider {
 // VariableType is the declared type that the server gives a variable whose expression has type t.
 func VariableType(t *cel.Type) *apiservercel.DeclType { return declType(t) }
 
-// EnvWith returns an environment for stored expressions whose variables object, oldObject, params and variables have
-// the types that vars gives them. Types are found by what provide makes of that which finds all others.
+// EnvWith returns an environment for stored expressions in which the variables object, oldObject, params and variables
+// have the types in vars. provide wraps the provider of all other types, and its result finds types.
 func (s *Set) EnvWith(d Declared, provide func(types.Provider) types.Provider, vars map[string]*cel.Type) (*cel.Env,
 	error) {
 	d.typed, d.Params = true, false

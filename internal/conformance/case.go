@@ -1,18 +1,18 @@
-// Package conformance holds the corpus: requests with the answer that a real kube-apiserver gave to them.
+// Package conformance holds the corpus: requests with the answers of a real kube-apiserver.
 //
-// A case is one txtar file below testdata, in a folder per area. Its comment says the one idea. Its files:
+// A case is one txtar file below testdata, in a folder per area. Its comment states a single idea. Its files:
 //
 //	policy.yaml   the policies and bindings, in the order in which they are written
-//	dialect.yaml  the same policies and bindings as their author wrote them: celgate lower makes policy.yaml of them
-//	stored.yaml   policies and bindings that etcd holds already, whatever the rules of writing say
-//	state.yaml    what exists besides: namespaces, params, CustomResourceDefinitions, RBAC, other objects
+//	dialect.yaml  the same policies and bindings in the dialect: celgate lower turns them into policy.yaml
+//	stored.yaml   policies and bindings in etcd, even if the server would refuse to write them
+//	state.yaml    other existing objects: namespaces, params, CustomResourceDefinitions, RBAC, other objects
 //	old.yaml      the stored object of an UPDATE, DELETE or CONNECT, created before the policies
 //	object.yaml   the object of a CREATE or UPDATE, or the options object of a DELETE or CONNECT
 //	request.yaml  the [Request]; absent in cases about the writing of policies
-//	want.yaml     the [Want] of the newest minor, and of those that answered the same: recorded, never written by hand
-//	want-1.36.yaml  the one of minors that answered otherwise, of which 1.36 is the newest
+//	want.yaml     the [Want] of the newest minor, and of minors with the same answer: recorded, never written by hand
+//	want-1.36.yaml  the [Want] of minors with another answer, of which 1.36 is the newest
 //
-// The user dev may do everything; any other user may do what the RBAC objects of the case's state say. Every user is in
+// The user dev has all permissions; any other user has those of the RBAC objects in the case's state. Every user is in
 // the group system:authenticated. Members that differ from run to run are removed from objects: see [Settle].
 //
 // The nested module conformance records the cases and checks them against a live server; the test of this package
@@ -43,7 +43,7 @@ import (
 // A Case is one file of the corpus. Objects are JSON trees.
 type Case struct {
 	Name     string // area and file name without its ending, such as "params/selector"
-	Idea     string // the comment: what the case shows
+	Idea     string // the comment: the idea of the case
 	Policies []map[string]any
 	Dialect  []map[string]any // of which Policies are the native form
 	Stored   []map[string]any
@@ -57,8 +57,8 @@ type Case struct {
 	archive *txtar.Archive
 }
 
-// A Request says what is sent to the server. The zero values of Group, Version, Namespace and Name are those of the
-// object, or of the old object if there is none.
+// A Request describes the request to the server. By default, Group, Version, Namespace and Name are those of the
+// object, or of the old object if the request does not have one.
 type Request struct {
 	Operation   string `json:"operation"` // CREATE, UPDATE, DELETE or CONNECT
 	APIVersion  string `json:"apiVersion,omitempty"`
@@ -77,15 +77,16 @@ type Request struct {
 	// fields of the stored one.
 	Apply string `json:"apply,omitempty"`
 
-	// Stored says that etcd holds the old object whatever the rules of writing say. It is a policy or a binding.
+	// Stored means that etcd contains the old object even if the server would refuse to write it. It is a policy or a
+	// binding.
 	Stored bool `json:"stored,omitempty"`
 
 	DryRun bool `json:"dryRun,omitempty"`
-	// Strict, Warn (what the server does by default) or Ignore
+	// Strict, Warn (the server's default) or Ignore
 	FieldValidation string `json:"fieldValidation,omitempty"`
 
-	// Answers is how many different answers the server gives, because it takes policies in a random order. More than
-	// one answer makes the recorder ask until it has seen so many.
+	// Answers is the number of different answers of the server, because its order of policies is random. With more than
+	// one, the recorder repeats the request until it has seen all of them.
 	Answers int `json:"answers,omitempty"`
 }
 
@@ -93,11 +94,11 @@ type Request struct {
 type Want struct {
 	Minors []string `json:"minors"` // the Kubernetes minors that answered so, the newest first
 
-	// Unable says why a server of the minors cannot be asked, such as that it does not serve a kind of the state.
+	// Unable is the reason why servers of the minors cannot answer, such as a kind of the state that they do not serve.
 	Unable string `json:"unable,omitempty"`
 
-	// Rejected holds the policies and bindings that the server refused to store. The request was sent nevertheless,
-	// if there is one.
+	// Rejected holds the policies and bindings that the server refused to store. The request, if any, was sent
+	// nevertheless.
 	Rejected []Rejection `json:"rejected,omitempty"`
 
 	Allowed          *bool             `json:"allowed,omitempty"` // nil without a request
@@ -105,8 +106,8 @@ type Want struct {
 	Warnings         []string          `json:"warnings,omitempty"`
 	AuditAnnotations map[string]string `json:"auditAnnotations,omitempty"` // those of policies
 
-	// Object is what the server would store, as its validating phase sees it. Absent if the request was refused, and
-	// on DELETE.
+	// Object is the object that the server would store, as its validating phase sees it. It is absent if the request
+	// was refused, and on DELETE.
 	Object map[string]any `json:"object,omitempty"`
 
 	// Mutated is the object at the end of the mutating phase, if it differs from Object.
@@ -126,11 +127,11 @@ type Rejection struct {
 // Area is the folder of the case.
 func (c *Case) Area() string { return path.Dir(c.Name) }
 
-// HasPlugins reports a case that servers answer with the admission plugins that are on by default. Of all others they
-// answer without those that disturb.
+// HasPlugins reports a case that is recorded with the admission plugins that are on by default. All other cases are
+// recorded without the disturbing ones.
 func (c *Case) HasPlugins() bool { return c.Area() == "plugins" || len(c.AddedPlugins()) > 0 }
 
-// AddedPlugins are admission plugins that servers have beside those that are on by default when they answer the case.
+// AddedPlugins are admission plugins that are enabled for the case, in addition to those that are on by default.
 func (c *Case) AddedPlugins() []string {
 	if c.Area() != "plugins-added" {
 		return nil
@@ -243,7 +244,7 @@ func (w *Want) takeObjects(document map[string]any) {
 	}
 }
 
-// complete fills in what the objects say.
+// complete fills in defaults from the objects.
 func (r *Request) complete(c *Case) error {
 	object := c.Object
 	if object == nil || r.Operation == "CONNECT" || r.Operation == "DELETE" {

@@ -10,9 +10,9 @@ import (
 	"github.com/celgate/celgate/internal/lcs"
 )
 
-// Compare returns how an answer differs from the recorded one, "" if it does not. Objects must be settled. Everything
-// is compared exactly, but that objects are left out if none was recorded: the recorder does not see those of policies
-// and of reviews.
+// Compare returns the difference of an answer from the recorded one, "" if they are equal. Objects must be settled.
+// Everything is compared exactly, except for objects that were not recorded: the recorder does not see those of
+// policies and of reviews.
 //
 // One of several recorded answers is enough.
 func Compare(recorded, got *Want) string {
@@ -30,7 +30,7 @@ func compareOne(recorded, got *Want) string {
 	if recorded.Object == nil {
 		recorded.Mutated, got.Object, got.Mutated = nil, nil, nil
 	}
-	want, _ := yaml.Marshal(recorded) // a Want holds only what can be written
+	want, _ := yaml.Marshal(recorded) // every field of a Want can be encoded
 	have, _ := yaml.Marshal(got)
 	if string(want) == string(have) {
 		return ""
@@ -66,7 +66,7 @@ func diffLines(want, have string) string {
 	}
 }
 
-// Check returns what is wrong with a corpus: no two cases share an idea, and every case is recorded.
+// Check returns the mistakes in a corpus: two cases with one idea, and cases without a recorded answer.
 func Check(cases []*Case) []string {
 	var problems []string
 	ideas := map[string]string{}

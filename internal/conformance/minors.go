@@ -26,7 +26,7 @@ func isOlderWant(file string) bool {
 	return is && strings.HasPrefix(minor, "1.") && strings.HasSuffix(minor, ".yaml")
 }
 
-// WantOf returns the answer that a minor gave, nil if it was not asked.
+// WantOf returns the recorded answer of a minor, nil without one.
 func (c *Case) WantOf(minor string) *Want {
 	for _, w := range c.wants() {
 		if slices.Contains(w.Minors, minor) {
@@ -84,8 +84,8 @@ func newestFirst(a, b string) int {
 	return order
 }
 
-// AsOf returns the case as a server of a minor is asked: policies that it serves in another version only are written in
-// that version.
+// AsOf returns the case in the form for a server of a minor: policies that it serves only in another version are
+// written in that version.
 func (c *Case) AsOf(minor string) (*Case, error) {
 	served, err := MutatingVersion(minor)
 	if err != nil || served == "v1" {
@@ -170,11 +170,11 @@ func KnownDifferences(fsys fs.FS) (map[string]map[string]string, error) {
 	return known, nil
 }
 
-// Tally is what is known of an older minor.
+// A Tally holds the results of an older minor.
 type Tally struct {
 	Minor     string
 	Asked     int // cases that a server of the minor answered
-	Unable    int // cases that it could not be asked about
+	Unable    int // cases that it cannot answer
 	Different int // answers unlike those of the newest minor
 	Known     int // cases that celgate answers otherwise
 }

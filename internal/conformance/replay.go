@@ -19,7 +19,7 @@ import (
 	"github.com/celgate/celgate/state"
 )
 
-// Rights are what the user dev of the cases may do on every server: everything.
+// Rights are the permissions of the user dev of the cases on every server: all.
 const Rights = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -36,7 +36,7 @@ subjects:
 - {apiGroup: rbac.authorization.k8s.io, kind: User, name: dev}
 `
 
-// Replay answers a case with the engine of a minor, which is asked as its server is.
+// Replay answers a case with the engine of a minor, which gets the same request as the server.
 func Replay(ctx context.Context, c *Case, minor string) (*Want, error) {
 	c, err := c.AsOf(minor)
 	if err != nil {
@@ -55,7 +55,7 @@ func Replay(ctx context.Context, c *Case, minor string) (*Want, error) {
 	return got, err
 }
 
-// A World is where the engine answers: a Kubernetes minor, types, and what exists.
+// A World is the context of an engine: a Kubernetes minor, types, and existing objects.
 type World struct {
 	Minor   string
 	Types   *registry.Registry
@@ -120,7 +120,7 @@ func Serve(types *registry.Registry, versions ...string) *registry.Registry {
 	return types.WithServed(served, nil)
 }
 
-// Engine compiles policies and bindings, beside those that are stored, and returns those that the server would refuse
+// Engine compiles policies and bindings, in addition to the stored ones, and returns those that the server would refuse
 // to store, in their order.
 func (w *World) Engine(policies []map[string]any, stored ...map[string]any) (*celgate.Engine, []Rejection, error) {
 	written, held := manifest.NewBundle(manifest.DocumentsOf(policies)...),
@@ -164,8 +164,8 @@ func (w *World) Engine(policies []map[string]any, stored ...map[string]any) (*ce
 	return engine, rejected, nil
 }
 
-// Answer notes what the engine says to the request of a case, whose old object must exist in the world. It returns the
-// decision of the mutating phase, nil if the request did not get there.
+// Answer records the answer of the engine to the request of a case, whose old object must exist in the world. It
+// returns the decision of the mutating phase, nil if the request did not reach it.
 func (w *World) Answer(ctx context.Context, e *celgate.Engine, c *Case, got *Want) (*celgate.Decision, error) {
 	request, err := w.prepare(ctx, e, c, got)
 	if request == nil || err != nil {
@@ -191,8 +191,8 @@ func (w *World) Answer(ctx context.Context, e *celgate.Engine, c *Case, got *Wan
 	return mutating, nil
 }
 
-// prepare returns the request of a case as admission gets it. Without one the server refuses the case before
-// admission, as got then says.
+// prepare returns the request of a case in the form that admission sees. If it returns nil, the server refuses the case
+// before admission, and got contains that answer.
 func (w *World) prepare(ctx context.Context, e *celgate.Engine, c *Case, got *Want) (*celgate.Prepared, error) {
 	r, err := w.request(ctx, c)
 	if err != nil {
@@ -209,7 +209,7 @@ func (w *World) prepare(ctx context.Context, e *celgate.Engine, c *Case, got *Wa
 	return request, err
 }
 
-// request returns the request of a case, about the object as it is stored with what the registry gave it.
+// request returns the request of a case, with the stored form of the object, including the registry's fields.
 func (w *World) request(ctx context.Context, c *Case) (*celgate.Request, error) {
 	r := c.Request
 	gv, err := schema.ParseGroupVersion(r.APIVersion)

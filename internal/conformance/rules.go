@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// A Rule is one statement about what the server does, and the cases that show it.
+// A Rule is one statement about the behaviour of the server, with the cases that show it.
 type Rule struct {
 	ID       string
 	Sentence string
@@ -26,9 +26,9 @@ type Section struct {
 
 var ruleID = regexp.MustCompile(`^[A-Z]-\d+(\.\d+)+$`)
 
-// ParseRules reads rules as testdata/rules.txt has them: "## ID title" begins a section, "ID sentence" a rule, and
-// indented lines below it name cases or say "no case: reason". Empty lines and those that begin with "# " or are "#"
-// alone do not count.
+// ParseRules parses the format of testdata/rules.txt: "## ID title" begins a section, "ID sentence" a rule, and
+// indented lines below it name cases or contain "no case: reason". Empty lines, "#" alone and lines that begin with "#
+// " are ignored.
 func ParseRules(text string) ([]Section, error) {
 	var sections []Section
 	for i, line := range strings.Split(text, "\n") {
@@ -62,8 +62,8 @@ func ParseRules(text string) ([]Section, error) {
 	return sections, nil
 }
 
-// CheckRules returns what is wrong with rules about cases: numbers that do not count up, cases that do not exist, that
-// a rule names twice or that no rule names, and reasons for having no case where there is one.
+// CheckRules returns the mistakes in rules about cases: numbers that are not consecutive, cases that do not exist,
+// cases that a rule names twice or that are in no rule, and reasons for a missing case if one exists.
 func CheckRules(sections []Section, cases []*Case) []string {
 	var problems []string
 	unnamed := map[string]bool{}

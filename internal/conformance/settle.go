@@ -13,7 +13,7 @@ import (
 	"github.com/celgate/celgate/internal/tree"
 )
 
-// Settle returns a copy of an object without what differs from run to run. These are all the rules:
+// Settle returns a copy of an object without values that differ from run to run. These are all the rules:
 //
 //  1. metadata.uid, creationTimestamp, managedFields, resourceVersion, generation and selfLink are removed.
 //  2. Every other string that holds the object's uid holds "<uid>" instead.
@@ -58,7 +58,7 @@ func Settle(object map[string]any) map[string]any {
 	return object
 }
 
-// Strip returns a copy of a status without what differs from run to run:
+// Strip returns a copy of a status without values that differ from run to run:
 //
 //  1. its apiVersion and kind, which not every caller sets;
 //  2. the managedFields of an object that a message quotes;
@@ -148,8 +148,8 @@ func replaceStrings(tree any, replace func(string) string) any {
 	return tree
 }
 
-// Differs returns an object if it is written in another way than another one, else nil. The numbers 2 and 2.0 are
-// written alike.
+// Differs returns an object if its encoding differs from that of another one, otherwise nil. The numbers 2 and 2.0 have
+// the same encoding.
 func Differs(object, other map[string]any) map[string]any {
 	one, _ := yaml.Marshal(object) // both come from JSON
 	two, _ := yaml.Marshal(other)

@@ -30,7 +30,7 @@ either, it can be removed. Libraries that the policies in the files do not impor
 	},
 }
 
-// checkLibraries reports what is wrong with libraries.
+// checkLibraries reports the mistakes in libraries.
 func (p *pass) checkLibraries() {
 	for _, l := range p.Set.Libraries {
 		for _, err := range compile.Library(p.envs, l) {
@@ -94,7 +94,7 @@ func partsOf(l *policy.Library) map[string]policy.Expr {
 func unusedImports(p *pass) {
 	find := func(imports []string, uses map[string]bool, report func(path, suggestion, format string, args ...any)) {
 		for i, name := range imports {
-			used := p.Set.Library(policy.Ref{Kind: policy.LibraryKind, Name: name}) == nil // CG001 says so
+			used := p.Set.Library(policy.Ref{Kind: policy.LibraryKind, Name: name}) == nil // CG001 reports it
 			for full := range uses {
 				used = used || strings.HasPrefix(full, name+".")
 			}

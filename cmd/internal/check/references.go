@@ -171,7 +171,7 @@ func missingParams(p *pass) {
 	}
 }
 
-// bindingHint says which binding a policy needs.
+// bindingHint describes the binding that a policy needs.
 func bindingHint(p *policy.Policy) string {
 	hint := "add a " + p.Kind.Binding() + " with spec.policyName: " + p.Name
 	if p.Kind == policy.Admission {
@@ -220,7 +220,7 @@ func bindingWithoutPolicy(p *pass) {
 	}
 }
 
-// What is said about a custom resource whose definition is not among the files.
+// Texts about a custom resource whose definition is not in the files.
 const (
 	undefinedMessage = "%s is unknown: its CustomResourceDefinition is not among the files"
 	undefinedHint    = "add its CustomResourceDefinition to the files"

@@ -21,11 +21,11 @@ import (
 type confirming struct {
 	server *kube.Snapshot
 
-	// The policies are not those of the server: only what else it refuses is of interest.
+	// The policies are not those of the server: only its other refusals are of interest.
 	otherPolicies bool
 }
 
-// confirm compares an answer with that of the server to the request as it was sent. It returns nil if nobody asked.
+// confirm compares an answer with the server's answer to the original request. It returns nil without --confirm.
 func (d *decider) confirm(ctx context.Context, it *answer, sent *celgate.Request) *report.Confirmation {
 	c := d.confirming
 	if c == nil {
@@ -68,7 +68,7 @@ func sentRequest(r *celgate.Request) kube.Trial {
 	if r.Operation != celgate.Update {
 		return t
 	}
-	// A manifest says no version: it is for the object as it is.
+	// A manifest does not contain a version: it applies to the current object.
 	o := tree.Object(r.Object)
 	if version := tree.Object(r.OldObject).Metadata()["resourceVersion"]; version != nil &&
 		o.Metadata()["resourceVersion"] == nil {
@@ -77,8 +77,8 @@ func sentRequest(r *celgate.Request) kube.Trial {
 	return t
 }
 
-// isNotThereYet reports a refusal because of a namespace or a kind that the manifests bring along, and that nobody has
-// created.
+// isNotThereYet reports a refusal because of a namespace or a kind from the manifests that does not exist in the
+// cluster yet.
 func (d *decider) isNotThereYet(ctx context.Context, r *celgate.Request, refused *metav1.Status) bool {
 	if refused.Code != http.StatusNotFound {
 		return false
@@ -114,7 +114,7 @@ func partsOf(message string) []string {
 	return parts
 }
 
-// differences says where the object of the server is another.
+// differences describes how the object of the server differs.
 func (d *decider) differences(own, server map[string]any, r *celgate.Request) (all []string) {
 	own, server = comparable(own), comparable(server)
 	for _, h := range rewrite.Diff(own, server, d.world.types.Type(r.Kind)) {
@@ -127,7 +127,8 @@ func (d *decider) differences(own, server map[string]any, r *celgate.Request) (a
 	return all
 }
 
-// comparable returns an object without what only the server knows, and with one name for all volumes of tokens.
+// comparable returns an object without values that only the server knows, and with the same name for all volumes of
+// tokens.
 func comparable(object map[string]any) map[string]any {
 	o := tree.Object(object)
 	metadata := map[string]any{}

@@ -54,11 +54,11 @@ type jsonItem struct {
 	Confirmed *jsonConfirmation `json:"confirmed,omitempty"` // by a live server
 }
 
-// A jsonConfirmation says how a live server answers a dry run of the request.
+// A jsonConfirmation is the answer of a live server to a dry run of the request.
 type jsonConfirmation struct {
 	Same        bool     `json:"same"`
 	Differences []string `json:"differences"`
-	Unasked     string   `json:"unasked,omitempty"` // why it was not asked, or did not answer
+	Unasked     string   `json:"unasked,omitempty"` // the reason why it was not called, or did not answer
 }
 
 // A jsonReplay has the changes of a second run of the mutating policies, and those that did not survive the first.

@@ -38,7 +38,7 @@ type Item struct {
 
 	Replay *replay.Result // the effect of a second run of the mutating policies; nil: not run
 
-	Confirmation *Confirmation // the answer of a live server; nil: not asked for
+	Confirmation *Confirmation // the answer of a live server; nil: not requested
 
 	Reasons map[int]blame.Reason               // reasons of outcomes, by index; not of all
 	Locate  func(field string) policy.Position // the position of a field in the manifest; nil: unknown

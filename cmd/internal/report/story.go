@@ -35,7 +35,7 @@ type Order struct {
 	Changes  []celgate.Change // from the object of the order by name to the object of this order
 }
 
-// A told is the events of one policy with one binding and param.
+// A told holds the events of one policy with one binding and param.
 type told struct {
 	kind                   policy.Kind
 	phase                  policy.Phase

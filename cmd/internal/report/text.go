@@ -591,7 +591,7 @@ func headline(message string, err error, e policy.Expr) string {
 	if e.IsZero() {
 		return message
 	}
-	failed, ok := err.(*celgate.ExpressionError) //nolint:errorlint // what is around it is to be read
+	failed, ok := err.(*celgate.ExpressionError) //nolint:errorlint // the context must be readable
 	if ok && failed.Expr == e.Src {
 		return failed.Err.Error()
 	}

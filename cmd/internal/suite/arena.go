@@ -287,8 +287,7 @@ func isNamed(object map[string]any, name string) bool {
 		name)
 }
 
-// assuming is a cluster in which every namespace of a request exists: without labels of its own, unless the state has
-// it.
+// assuming is a cluster in which the namespace of every request exists: without labels, unless the state contains it.
 type assuming struct {
 	*state.Cluster
 	types   *schema.Registry

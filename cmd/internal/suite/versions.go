@@ -19,7 +19,7 @@ type Difference struct {
 	Answers []Answer
 }
 
-// An Answer is what a version answered, in one line.
+// An Answer is the answer of a version, in one line.
 type Answer struct{ Version, Text string }
 
 // Add takes the result of one case in one version.
@@ -38,7 +38,7 @@ func (c *Comparison) Add(version string, r Result) {
 	d.Answers = append(d.Answers, Answer{version, answerOf(r)})
 }
 
-// answerOf is what a version answered, in one line.
+// answerOf returns the answer of a version, in one line.
 func answerOf(r Result) string {
 	d := r.Decision
 	var s string

@@ -33,7 +33,7 @@ func (e *OperationError) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *OperationError) Unwrap() error { return e.Err }
 
-// A PanicError stands for an operation at which the server panics. The request then ends with status 500, whatever the
+// A PanicError reports an operation at which the server panics. The request then ends with status 500, whatever the
 // failurePolicy.
 type PanicError struct {
 	Reason string // the text of the panic
@@ -73,7 +73,7 @@ func Apply(doc any, ops []Operation) (any, error) { return Patcher{}.Apply(doc, 
 // A Charger limits the JSON that copies add: its error ends the patch.
 type Charger interface{ ChargeBytes(bytes int) error }
 
-// A Patcher says how patches are applied.
+// A Patcher determines how patches are applied.
 type Patcher struct {
 	Charger Charger // a bound besides the server's; nil: none
 

@@ -138,13 +138,13 @@ func (m *Merger) Value(at Place, live any, patch map[string]any) (any, []Conflic
 	return merged, conflicts(r, members, patch, nil), nil
 }
 
-// A Conflict is the path to an atomic value of a patch that differs from what is there.
+// A Conflict is the path of an atomic value in a patch that differs from the existing value.
 type Conflict = conflict
 
 // ValueIn returns the value at the path in a value at a place.
 func (c conflict) ValueIn(at Place, v any) any { return c.valueIn(at.asGranular(), v) }
 
-// A conflict is the path to an atomic value of a patch that differs from what is there.
+// A conflict is the path of an atomic value in a patch that differs from the existing value.
 type conflict []element
 
 // An element leads to a member, or to the item of a list that has a key.
@@ -188,8 +188,8 @@ func (c conflict) valueIn(r ref, v any) any {
 	return v
 }
 
-// conflicts returns the atomic values of a patch that would replace others. They are where [atomics] finds them: below
-// declared members and items of lists; null is not one.
+// conflicts returns the atomic values of a patch that would replace others. They have the same positions as in
+// [atomics]: below declared members and items of lists; null is not one.
 func conflicts(r ref, live, patch any, at conflict) (all []conflict) {
 	if live == nil {
 		return nil

@@ -9,7 +9,7 @@ import (
 // list or a map, and free types may be all of them.
 type ref struct {
 	typ    *shape.Type // nil for values without a schema
-	atomic bool        // the field says that the map is atomic here
+	atomic bool        // the field makes the map atomic
 	open   bool        // a type above, written out in the same schema, keeps unknown members
 }
 

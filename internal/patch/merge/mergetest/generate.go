@@ -131,8 +131,8 @@ func (g *Generator) oddValue() any {
 		int64(1), 2.5, true, map[string]any{"a": int64(1)}, []any{"a"}, []any{nil}, map[string]any{})
 }
 
-// value makes a value of a type; if noise is positive, one in noise is of another one. Members are sometimes null
-// unless noise is negative.
+// value makes a value of a type; if noise is positive, one in noise has another type. Members are sometimes null unless
+// noise is negative.
 func (g *Generator) value(t *shape.Type, depth, noise int) any {
 	if noise > 0 && g.choose(noise) == 0 {
 		return g.oddValue()
@@ -262,7 +262,8 @@ func (g *Generator) Objects(t *shape.Type) (live, patch map[string]any) {
 	return jsonOnly(live).(map[string]any), patch
 }
 
-// dropAtomics removes from a patch most of what the atomics check would refuse, so that merges happen.
+// dropAtomics removes most of the values from a patch that the check for atomic values would refuse, so that merges
+// happen.
 func dropAtomics(t *shape.Type, value any) {
 	if t == nil {
 		return
@@ -291,7 +292,7 @@ func dropAtomics(t *shape.Type, value any) {
 	}
 }
 
-// jsonOnly replaces what is not JSON.
+// jsonOnly replaces values that are not JSON.
 func jsonOnly(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

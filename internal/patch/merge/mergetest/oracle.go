@@ -1,5 +1,5 @@
 // Package mergetest has the oracle of package merge, the API server's own merge of ApplyConfiguration patches, and
-// makes types and objects to ask it about.
+// generates types and objects for it.
 package mergetest
 
 import (
@@ -16,8 +16,8 @@ import (
 	"github.com/celgate/celgate/internal/shape"
 )
 
-// Apply is the server's own function under a structured-merge-diff schema that says what t says. Errors name members in
-// their order, which the server leaves to chance.
+// Apply is the server's own function with a structured-merge-diff schema that is equivalent to t. Errors list members
+// in their order, which is random on the server.
 func Apply(live, patch map[string]any, t *shape.Type) (map[string]any, error) {
 	types, root := Schema(t)
 	liveObject := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(live)}
@@ -30,7 +30,7 @@ func Apply(live, patch map[string]any, t *shape.Type) (map[string]any, error) {
 	return result.(*unstructured.Unstructured).Object, nil
 }
 
-// Copy copies what is JSON in a patch and keeps the rest.
+// Copy copies the JSON values of a patch and keeps other values.
 func Copy(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -141,8 +141,8 @@ func (m orderedMap) ZipUsing(_ value.Allocator, other value.Map, _ value.MapTrav
 	return true
 }
 
-// Schema says in structured-merge-diff's words what kube-openapi/pkg/schemaconv makes of the OpenAPI schema of a type.
-// It shares no code with package merge.
+// Schema returns the structured-merge-diff schema that kube-openapi/pkg/schemaconv derives from the OpenAPI schema of a
+// type. It does not share code with package merge.
 func Schema(t *shape.Type) (*smd.Schema, smd.TypeRef) {
 	w := schemaWriter{names: map[*shape.Type]string{}}
 	root := w.ref(t, false)
