@@ -41,10 +41,9 @@ object for which the claim is false. It then decides about this object with both
 as apply does: only confirmed objects are counterexamples. prove prints the smallest
 counterexample that it finds, with both answers and the clause that differs.
 
-prove cannot decide some expressions, such as quantities and the authorizer. If the
-answer depends on one, the answer is undecided and names the part of the expression;
-prove never guesses. docs/prove.md lists the supported expressions and the assumptions
-of a proof.
+prove cannot decide some expressions, such as split and times. If the answer depends
+on one, the answer is undecided and names the part of the expression; prove never
+guesses. docs/prove.md lists the supported expressions and the assumptions of a proof.
 ` + proveStatus,
 		Example: `  celgate prove stricter old/ new/
   celgate prove equivalent policies/replicas.yaml refactored.yaml`,

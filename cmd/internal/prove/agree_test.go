@@ -16,7 +16,12 @@ import (
 	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/solve"
 	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/state"
 	"github.com/google/cel-go/common/ast"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"sigs.k8s.io/yaml"
 )
 
@@ -41,7 +46,7 @@ func TestAgreement(t *testing.T) {
 	for a.compared < want && !t.Failed() {
 		kind := agreementKinds[rng.IntN(len(agreementKinds))]
 		g := &writer{rand: rng, types: r.Types, kind: kind}
-		a.expression(kind, g.boolean(3, g.roots()))
+		a.expression(kind, "("+g.boolean(3, g.roots())+") && true") // a member alone has no bool type
 	}
 	t.Logf("%d comparisons of %d expressions: %v, outside %v", a.compared, a.expressions, a.seen, a.outside)
 }
@@ -118,6 +123,29 @@ var agreementExpressions = []string{
 	"Deployment: object.spec.?strategy.?type.orValue('x') == 'Recreate'",
 	"Ingress: object.spec.?rules.orValue([]).all(r, r.?host.orValue('').endsWith('.example.com'))",
 	"Namespace: object.metadata.labels['a'] == object.metadata.name",
+	"ConfigMap: int(object.data['a']) < 3 && int(object.data['a']) >= -2",
+	"ConfigMap: int(object.data.a) == 12 || int(object.data.a) != 5 && 7 > int(object.data.b)",
+	"ConfigMap: int('0' + object.data.a) <= 9223372036854775807",
+	"Deployment: string(object.spec.replicas) == '1' || string(object.spec.replicas) in ['2', '03']",
+	"Deployment: string(object.spec.replicas) == string(object.spec.minReadySeconds) || int(string(object.spec.replicas)) > 1",
+	"Deployment: object.spec.replicas / 2 <= 0 && object.spec.replicas / 3 != -1 && 1 <= object.spec.replicas / 2",
+	"Deployment: object.spec.replicas / 0 == 1 || 7 / 2 == 3 && -7 / 2 == -3 && -7 % 2 == -1",
+	"Pod: object.spec.containers.map(c, c.image).sort().all(i, i != 'a')",
+	"Pod: size(object.metadata.labels.map(k, k).sort().filter(k, k == 'a')) == 1",
+	"Pod: 'a' in object.spec.containers.map(c, c.image).sort() && sets.contains(['a', 'b'], object.spec.containers.map(c, c.name).sort())",
+	"ConfigMap: quantity(object.data.a).compareTo(quantity('500G')) <= 0",
+	"ConfigMap: quantity(object.data.a).isLessThan(quantity(object.data.b)) || quantity(object.data.a) == quantity('1k')",
+	"ConfigMap: isQuantity(object.data.a) && sign(quantity(object.data.a)) >= 0",
+	"ConfigMap: quantity(object.data.a).add(quantity('100m')).isGreaterThan(quantity('0.2').sub(1))",
+	"ConfigMap: quantity(object.data.a).sub(3).compareTo(quantity(object.data.b)) == 1",
+	"Pod: object.spec.containers.all(c, quantity(c.resources.limits['cpu']).isLessThan(quantity('2')))",
+	"Pod: object.spec.containers.all(c, c.resources.requests.all(k, quantity(c.resources.requests[k]).compareTo(quantity(c.resources.limits[k])) <= 0))",
+	"Pod: authorizer.group('').resource('pods').namespace(object.metadata.namespace).check('get').allowed()",
+	"Pod: authorizer.group('apps').resource('deployments').subresource('scale').name(object.metadata.name).check('get').allowed() || authorizer.path('/x').check('get').allowed()",
+	"Pod: authorizer.requestResource.check('approve').allowed()",
+	"Pod: object.spec.containers.all(c, authorizer.group('a').resource('images').name(c.image).check('use').allowed())",
+	"Pod: authorizer.serviceAccount('default', 'a').group('').resource('pods').name(object.spec.nodeName).check('get').allowed()",
+	"Pod: authorizer.group('').resource(' ').check('get').allowed() || authorizer.serviceAccount('A', 'a').path('/').check('get').allowed()",
 }
 
 // An agreement compares formulas with an engine.
@@ -128,10 +156,14 @@ type agreement struct {
 	compared, expressions int
 	seen                  map[string]int // by verdict
 	outside               map[string]int // by cause
+	cluster               *state.Cluster // of the last questions to an authorizer
 }
 
-// objectsOfExpression is the number of objects for each expression.
-const objectsOfExpression = 40
+// The number of objects for each expression. One that asks the authorizer needs a cluster for each object.
+const (
+	objectsOfExpression = 40
+	objectsOfQuestion   = 4
+)
 
 func (a *agreement) expression(kind schema.GroupVersionKind, text string) {
 	res := a.room.Types.ResourceFor(kind)
@@ -162,7 +194,11 @@ func (a *agreement) expression(kind schema.GroupVersionKind, text string) {
 	}
 	a.expressions++
 	p := newPool(k.program.validations[0])
-	for range objectsOfExpression {
+	objects := objectsOfExpression
+	if len(m.accesses) > 0 {
+		objects = objectsOfQuestion
+	}
+	for range objects {
 		a.compare(req, inv, side, text, p)
 	}
 }
@@ -203,23 +239,30 @@ func (a *agreement) compare(req *request, inv *invocation, side *Side, text stri
 	if made == nil {
 		return
 	}
-	d, err := side.engine.Validate(context.Background(), prepared)
+	engine := side.engine
+	if len(m.accesses) > 0 {
+		engine = a.grant(req, made, prepared, side)
+		var err error
+		if prepared, err = engine.Prepare(context.Background(), made); err != nil {
+			a.t.Fatal(err)
+		}
+	}
+	d, err := engine.Validate(context.Background(), prepared)
 	if err != nil || len(d.Outcomes) == 0 {
 		a.seen["not asked"]++
 		return
 	}
-	at := newAssignment(m)
-	fits := at.node(req.object, prepared.Request().Object)
-	at.text(req.name, made.Name)
-	at.text(req.inNamespace, made.Namespace)
-	fits = at.node(req.user, userTree(made.UserInfo)) && fits
-	if req.namespace != nil {
-		fits = at.node(req.namespace, map[string]any{"metadata": map[string]any{"name": "default",
-			"labels": map[string]any{"kubernetes.io/metadata.name": "default"}, "uid": "", "creationTimestamp": nil},
-			"spec": map[string]any{"finalizers": []any{"kubernetes"}}, "status": map[string]any{"phase": "Active"}}) && fits
+	if strings.Contains(d.Outcomes[0].Message, "cost limit exceeded") { // three questions to the authorizer
+		a.seen["too expensive"]++
+		return
 	}
+	at, fits := assign(req, made, prepared)
 	if !fits {
 		a.seen["larger"]++
+		return
+	}
+	if !a.derive(at, made) {
+		a.seen["finer"]++
 		return
 	}
 	v := inv.values[0]
@@ -240,6 +283,69 @@ func (a *agreement) compare(req *request, inv *invocation, side *Side, text stri
 	if says != want {
 		a.fail(text, prepared.Request().Object, fmt.Sprintf("formula %s, engine %s %s", says, want, d.Outcomes[0].Message))
 	}
+}
+
+// assign assigns the values of a request.
+func assign(req *request, made *celgate.Request, prepared *celgate.Prepared) (*assignment, bool) {
+	at := newAssignment(req.m)
+	fits := at.node(req.object, prepared.Request().Object)
+	at.text(req.name, made.Name)
+	at.text(req.inNamespace, made.Namespace)
+	fits = at.node(req.user, userTree(made.UserInfo)) && fits
+	if req.namespace != nil {
+		fits = at.node(req.namespace, map[string]any{"metadata": map[string]any{"name": "default",
+			"labels": map[string]any{"kubernetes.io/metadata.name": "default"}, "uid": "", "creationTimestamp": nil},
+			"spec": map[string]any{"finalizers": []any{"kubernetes"}}, "status": map[string]any{"phase": "Active"}}) && fits
+	}
+	return at, fits
+}
+
+// grant returns an engine in whose cluster some of the questions of a formula have the answer yes.
+func (a *agreement) grant(req *request, made *celgate.Request, prepared *celgate.Prepared, side *Side) *celgate.Engine {
+	at, _ := assign(req, made, prepared)
+	objects := []map[string]any{{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "default"}}}
+	for i, q := range req.m.accesses {
+		if a.rand.IntN(2) > 0 && q.verb.render(at.Text) != "" {
+			objects = append(objects, q.grant(i, func(l textLeaf) string { return l.render(at.Text) }, made.UserInfo)...)
+		}
+	}
+	cluster, err := state.New(a.room.Types, objects...)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	engine, err := celgate.New(side.Set, celgate.Options{KubeVersion: a.room.KubeVersion, Types: a.room.Types,
+		Cluster: cluster, Before: side.engine})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.cluster = cluster
+	return engine
+}
+
+// derive assigns what follows from the texts: numbers of quantities, and answers of the authorizer.
+func (a *agreement) derive(at *assignment, made *celgate.Request) bool {
+	for _, q := range at.m.quantities {
+		if parsed, err := resource.ParseQuantity(q.of.render(at.Text)); err == nil {
+			n, ok := partsOf(parsed)
+			if !ok {
+				return false
+			}
+			at.ints[q.num] = n
+		}
+	}
+	for _, q := range at.m.accesses {
+		text := func(l textLeaf) string { return l.render(at.Text) }
+		who := &user.DefaultInfo{Name: made.UserInfo.Username, Groups: made.UserInfo.Groups}
+		if namespace, name, ok := strings.Cut(q.account, "/"); ok {
+			who = (&serviceaccount.ServiceAccountInfo{Namespace: namespace, Name: name}).UserInfo().(*user.DefaultInfo)
+		}
+		decision, _, err := a.cluster.Authorizer().Authorize(context.Background(), authorizer.AttributesRecord{User: who,
+			Verb: text(q.verb), Path: text(q.path), ResourceRequest: q.path == textLeaf{}, APIGroup: text(q.group),
+			APIVersion: "*", Resource: text(q.resource), Subresource: text(q.subresource),
+			Namespace: text(q.namespace), Name: text(q.name)})
+		at.assign(q.truth, err == nil && decision == authorizer.DecisionAllow)
+	}
+	return true
 }
 
 // TestRandomPairs proves that random policies are as strict as others, and searches for counterexamples to the proofs,
@@ -339,6 +445,9 @@ type pool struct {
 func newPool(of *ast.AST) *pool {
 	p := &pool{texts: []string{"a", "b", "x"}, numbers: []int64{0, 1, 2, -1}}
 	ast.PreOrderVisit(of.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() == ast.CallKind {
+			p.addFor(e.AsCall().FunctionName())
+		}
 		if e.Kind() != ast.LiteralKind {
 			return
 		}
@@ -354,6 +463,18 @@ func newPool(of *ast.AST) *pool {
 	}))
 	return p
 }
+
+// addFor adds texts that a function reads as numbers.
+func (p *pool) addFor(function string) {
+	switch function {
+	case "int":
+		p.texts = append(p.texts, "1", "-2", "+3", "12", "007", "9223372036854775807", "9223372036854775808", "4x")
+	case "quantity", "isQuantity":
+		p.texts = append(p.texts, quantityTexts...)
+	}
+}
+
+var quantityTexts = []string{"1", "0", "2", "1k", "500m", "1Ki", "1.5", "-1", "500G", "0.001", "499999999999"}
 
 // tree draws a value for a node, including the members that the formula mentions.
 func (p *pool) tree(rng *rand.Rand, n *node, depth int) any {
@@ -411,6 +532,8 @@ func (p *pool) tree(rng *rand.Rand, n *node, depth int) any {
 		return text()
 	case shape.String:
 		return text()
+	case shape.Quantity:
+		return quantityTexts[rng.IntN(len(quantityTexts))]
 	}
 	return minimal(n.typ, 0)
 }
@@ -606,7 +729,8 @@ func (w *writer) walk(p place) (at place, has string) {
 
 var liked = []string{"spec", "metadata", "template", "containers", "labels", "annotations", "image", "name", "ports",
 	"securityContext", "runAsUser", "runAsNonRoot", "capabilities", "drop", "replicas", "hostNetwork", "volumes",
-	"hostPath", "env", "data", "rules", "verbs", "resources", "type", "selector", "targetPort", "initContainers"}
+	"hostPath", "env", "data", "rules", "verbs", "resources", "limits", "requests", "type", "selector", "targetPort",
+	"initContainers"}
 
 func (w *writer) field(t *shape.Type) *shape.Field {
 	if w.rand.IntN(4) > 0 {
@@ -652,12 +776,26 @@ func (w *writer) test(p place, depth int, in []place) string {
 	case shape.Boolean:
 		return w.pick(p.text, "!"+p.text, p.text+" == true", p.text+" != false")
 	case shape.Integer:
+		switch w.rand.IntN(7) {
+		case 0:
+			return p.text + w.pick(" / 2", " / 3 ", " / 0") + w.pick(" < ", " == ", " >= ") + w.pick("0", "1", "-1")
+		case 1:
+			return "string(" + p.text + ")" + w.pick(" == '1'", " != '-1'", " in ['0', '2']", " == 'a'")
+		}
 		return p.text + w.pick(" < ", " <= ", " == ", " != ", " > ", " >= ") + w.pick("0", "1", "2", "-1", "1 + 1") +
 			w.pick("", "", " && "+p.text+" * 3 - 1 < 7")
 	case shape.IntOrString:
 		return p.text + w.pick(" == ", " != ") + w.pick("1", "'a'", "'1'")
 	case shape.String:
-		switch w.rand.IntN(7) {
+		switch w.rand.IntN(10) {
+		case 9:
+			return "int(" + p.text + ")" + w.pick(" < ", " == ", " >= ", " != ") + w.pick("0", "12", "-2")
+		case 8:
+			return w.quantity(p, in)
+		case 7:
+			if w.rand.IntN(5) == 0 {
+				return w.question(p)
+			}
 		case 0:
 			return p.text + w.pick(".startsWith(", ".endsWith(", ".contains(") + texts() + ")"
 		case 1:
@@ -672,6 +810,8 @@ func (w *writer) test(p place, depth int, in []place) string {
 			return "(" + texts() + " + " + p.text + ")" + w.pick(" == 'aa'", ".startsWith('a')", ".matches('^aa?$')")
 		}
 		return p.text + w.pick(" == ", " != ") + texts()
+	case shape.Quantity:
+		return w.quantity(p, in)
 	case shape.List:
 		return w.quantifier(p, depth, in)
 	case shape.Map:
@@ -680,6 +820,34 @@ func (w *writer) test(p place, depth int, in []place) string {
 		return p.text + w.pick(" != null", " == null")
 	}
 	return p.text + w.pick(" != null", " == null")
+}
+
+// quantity writes a comparison of quantities.
+func (w *writer) quantity(p place, in []place) string {
+	other := w.pick("'1'", "'500m'", "'1Ki'", "'500G'", "'x'")
+	if q, _ := w.walk(in[w.rand.IntN(len(in))]); q.typ.Kind == shape.String || q.typ.Kind == shape.Quantity {
+		other = q.text
+	}
+	a, b := "quantity("+p.text+")", "quantity("+other+")"
+	switch w.rand.IntN(6) {
+	case 0:
+		return "isQuantity(" + p.text + ")"
+	case 1:
+		return a + w.pick(" == ", " != ") + b
+	case 2:
+		return "sign(" + a + ")" + w.pick(" > 0", " == 0", " <= 0")
+	case 3:
+		a += w.pick(".add(", ".sub(") + w.pick("1", "quantity('100m')") + ")"
+	}
+	return a + w.pick(".isLessThan("+b+")", ".isGreaterThan("+b+")", ".compareTo("+b+") <= 0", ".compareTo("+b+") == 1")
+}
+
+// question writes a question to the authorizer about a text.
+func (w *writer) question(p place) string {
+	return "authorizer" + w.pick("", ".serviceAccount('default', 'a')", ".serviceAccount('-', 'a')") +
+		w.pick(".group('').resource('pods')", ".group("+p.text+").resource('pods').subresource('log')", ".path('/a')",
+			".group('').resource('pods').name("+p.text+")", ".group('').resource('pods').namespace("+p.text+")") +
+		".check('get').allowed()"
 }
 
 func (w *writer) quantifier(p place, depth int, in []place) string {
@@ -692,7 +860,7 @@ func (w *writer) quantifier(p place, depth int, in []place) string {
 		return "size(" + p.text + ")" + w.pick(" < 2", " == 1", " >= 1", " != 2", " > 0")
 	case 1:
 		if p.typ.Elem.Kind == shape.String {
-			return w.pick("'a'", "'b'") + " in " + p.text
+			return w.pick("'a'", "'b'") + " in " + p.text + w.pick("", ".sort()")
 		}
 	case 2:
 		return p.text + ".exists_one(" + name + ", " + body() + ")"
@@ -701,6 +869,11 @@ func (w *writer) quantifier(p place, depth int, in []place) string {
 			w.pick("", " || "+p.text+".all("+name+", "+body()+")")
 	case 4:
 		return "size(" + p.text + ".map(" + name + ", " + body() + ")) > 1"
+	case 5:
+		if f := p.typ.Elem.Field("name"); f != nil && f.Type.Kind == shape.String {
+			return p.text + ".map(" + name + ", " + name + ".name).sort()" + w.pick(".all(", ".exists(", ".exists_one(") +
+				name + ", " + w.test(place{name, textType}, depth-1, in) + ")"
+		}
 	}
 	return p.text + w.pick(".all(", ".exists(") + name + ", " + body() + ")"
 }

@@ -175,6 +175,15 @@ func (f *frame) bound(name string, args []*value) {
 }
 
 func (f *frame) applyTo(name string, l []leaf) *value {
+	if a, ok := l[0].(accessLeaf); ok {
+		return f.ask(name, a, l[1:])
+	}
+	if v := f.applyQuantities(name, l); v != nil {
+		return v
+	}
+	if slices.ContainsFunc(l, isDigits) && !slices.Contains(ofDigits, name) {
+		return f.opaqueOf(name, l...)
+	}
 	switch name {
 	case operators.Equals:
 		return f.equality(l[0], l[1])
@@ -190,6 +199,12 @@ func (f *frame) applyTo(name string, l []leaf) *value {
 		return f.index(l[0], l[1], true)
 	case operators.Add, operators.Subtract, operators.Multiply, operators.Negate:
 		return f.calculate(name, l)
+	case operators.Divide, operators.Modulo:
+		return f.divide(name, l)
+	case "sort":
+		if v := f.sort(l[0]); v != nil {
+			return v
+		}
 	case "size":
 		return f.sizeOf(l[0])
 	case "startsWith", "endsWith", "contains", "matches":
@@ -212,14 +227,14 @@ func (f *frame) applyTo(name string, l []leaf) *value {
 		}
 	case "dyn":
 		return newLeaf(l[0])
+	case "quantity":
+		return f.quantityOf(l[0])
+	case "isQuantity":
+		return f.isQuantity(l[0])
 	case "string":
-		if t, ok := l[0].(textLeaf); ok {
-			return newLeaf(t)
-		}
+		return f.toText(l[0])
 	case "int":
-		if n, ok := l[0].(intLeaf); ok {
-			return newLeaf(n)
-		}
+		return f.toInt(l[0])
 	case "sets.contains", "sets.intersects":
 		if v := f.sets(name, l[0], l[1]); v != nil {
 			return v
@@ -248,7 +263,7 @@ func (f *frame) equality(a, b leaf) *value {
 		switch y := b.(type) {
 		case boolLeaf:
 			return newBool(f.store.Iff(x.truth, y.truth))
-		case textLeaf, intLeaf, doubleLeaf:
+		case textLeaf, intLeaf, doubleLeaf, lengthLeaf, parsedLeaf, quotientLeaf, digitsLeaf:
 			return newBool(solve.False)
 		}
 	case textLeaf:
@@ -257,15 +272,21 @@ func (f *frame) equality(a, b leaf) *value {
 			if same, ok := f.textsAreOne(x, y); ok {
 				return newBool(same)
 			}
-		case boolLeaf, intLeaf, doubleLeaf, lengthLeaf:
+		case digitsLeaf:
+			return f.equality(b, a)
+		case boolLeaf, intLeaf, doubleLeaf, lengthLeaf, parsedLeaf, quotientLeaf:
 			return newBool(solve.False)
 		}
-	case intLeaf, lengthLeaf, doubleLeaf:
+	case digitsLeaf:
+		if v := f.equalDigits(x, b); v != nil {
+			return v
+		}
+	case intLeaf, lengthLeaf, doubleLeaf, parsedLeaf, quotientLeaf:
 		if is := f.compareInts(a, b); is != nil {
 			return newBool(f.store.Conjoin(is(0), is(-1).Negate()))
 		}
 		switch b.(type) {
-		case boolLeaf, textLeaf:
+		case boolLeaf, textLeaf, digitsLeaf:
 			return newBool(solve.False)
 		}
 	case *list:
@@ -290,7 +311,7 @@ func (f *frame) equalLists(a, b *list) *value {
 	if isFixed(a) {
 		a, b = b, a
 	}
-	if !isFixed(b) {
+	if !isFixed(b) || a.unordered || b.unordered {
 		return nil
 	}
 	for _, n := range a.sources {
@@ -535,6 +556,10 @@ func (f *frame) index(in, at leaf, optional bool) *value {
 		}
 		if n.more < 0 {
 			return absent
+		}
+		if c.unordered {
+			f.leaveUnbounded(c.sources, "an item of a sorted list")
+			return f.opaqueOf("[]", in, at)
 		}
 		if n.more >= mostItems {
 			f.leaveUnbounded(c.sources, "an index")

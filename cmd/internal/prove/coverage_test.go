@@ -54,7 +54,7 @@ func TestCoverage(t *testing.T) {
 		if all == 0 {
 			t.Errorf("%s has no validations", folder)
 		}
-		if folder == "../../../examples" && share < 65 {
+		if folder == "../../../examples" && share < 85 {
 			t.Errorf("%.0f %% of the validations of the examples are decided", share)
 		}
 	}

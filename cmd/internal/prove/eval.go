@@ -98,6 +98,9 @@ func (f *frame) selection(e ast.Expr, in *scope) *value {
 	s := e.AsSelect()
 	if ref, ok := f.at.ast.ReferenceMap()[e.ID()]; ok && ref.Name != "" && s.Operand().Kind() == ast.IdentKind &&
 		in.find(s.Operand().AsIdent()) == nil {
+		if v := f.roots[ref.Name]; v != nil {
+			return v
+		}
 		return f.opaqueCall(ref.Name)
 	}
 	if o := s.Operand(); o.Kind() == ast.IdentKind && o.AsIdent() == "variables" && in.find("variables") == nil {
@@ -466,7 +469,7 @@ func (f *frame) foldOver(c loop, over leaf, init *value, in *scope) *value {
 				continue
 			}
 			f.leaveUnbounded(sources, "the index of an item")
-			if it.present != solve.True && l.name == "" {
+			if it.present != solve.True && l.name == "" || l.unordered {
 				return f.opaqueOf("fold", l)
 			}
 			all = append(all, entry{it.present, newLeaf(numberOf(int64(i))), it.value})
@@ -499,18 +502,19 @@ func (f *frame) foldOver(c loop, over leaf, init *value, in *scope) *value {
 		accu = f.choose(x.present, f.evaluate(c.LoopStep(), inner), accu)
 	}
 	if c.collects {
-		accu = withSources(accu, sources)
+		over, isList := over.(*list)
+		accu = collect(accu, sources, isList && over.unordered)
 	}
 	return f.evaluate(c.Result(), in.bind(c.AccuVar(), accu))
 }
 
-// withSources sets the nodes of the items of a list.
-func withSources(v *value, sources []*node) *value {
+// collect adds to a list that a macro made the nodes of its items, and that their order is not known.
+func collect(v *value, sources []*node, unordered bool) *value {
 	out := *v
 	out.alts = slices.Clone(v.alts)
 	for i, a := range out.alts {
 		if l, ok := a.leaf.(*list); ok {
-			made := &list{items: l.items, sources: slices.Clone(l.sources)}
+			made := &list{items: l.items, sources: slices.Clone(l.sources), unordered: l.unordered || unordered}
 			for _, n := range sources {
 				made.sources = addNode(made.sources, n)
 			}

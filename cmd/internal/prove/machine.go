@@ -2,6 +2,7 @@ package prove
 
 import (
 	"fmt"
+	"math/big"
 	"strings"
 
 	"github.com/celgate/celgate/internal/solve"
@@ -26,7 +27,13 @@ type machine struct {
 	keys  map[string][]string // of maps, by class: constant keys
 	grown bool                // new keys were found: evaluate again
 
-	opaques   map[string]*opaque
+	opaques  map[string]*opaque
+	accesses []*access
+
+	quantities map[textLeaf]*quantity
+	compared   map[[3]int64]bool // the comparisons x - y <= c of quantities
+	distance   big.Int           // the sum of their constants
+
 	unknown   []*opaque
 	wishes    []solve.Formula // properties of most objects
 	unbounded []reason        // the reason why the result is not a proof: the bound of a list is not exact
@@ -68,7 +75,8 @@ func (o *opaque) isIn(v solve.Variables) bool {
 }
 
 func newMachine(sizes map[string]int, keys map[string][]string) *machine {
-	return &machine{store: solve.NewStore(), sizes: sizes, keys: keys, opaques: map[string]*opaque{}}
+	return &machine{store: solve.NewStore(), sizes: sizes, keys: keys, opaques: map[string]*opaque{},
+		quantities: map[textLeaf]*quantity{}, compared: map[[3]int64]bool{}}
 }
 
 func (m *machine) size(class string) int { return max(1, m.sizes[class]) }

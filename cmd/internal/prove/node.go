@@ -106,6 +106,9 @@ func (n *node) makeText() leaf {
 	if n.filled {
 		n.m.store.Assume(n.m.store.Member(n.text, n.m.store.Word("")).Negate())
 	}
+	if n.builtin && n.typ.Kind == shape.Quantity {
+		n.m.store.Assume(n.m.isMatch(textLeaf{x: n.text, isVar: true}, encodedQuantity))
+	}
 	return textLeaf{x: n.text, isVar: true}
 }
 

@@ -37,7 +37,7 @@ func (f *frame) order(name string, a, b leaf) *value {
 
 func isNumber(l leaf) bool {
 	switch l.(type) {
-	case intLeaf, doubleLeaf, lengthLeaf:
+	case intLeaf, doubleLeaf, lengthLeaf, parsedLeaf, quotientLeaf:
 		return true
 	}
 	return false
@@ -52,15 +52,22 @@ func sameKind(a, b leaf) bool {
 // compareInts returns a function for a - b <= c, where c is 0 or -1; nil if it cannot be expressed.
 func (f *frame) compareInts(a, b leaf) func(c int64) solve.Formula {
 	switch x := a.(type) {
-	case lengthLeaf:
+	case lengthLeaf, parsedLeaf, quotientLeaf:
+		if y, ok := b.(doubleLeaf); ok {
+			if n, ok := wholeOf(float64(y)); ok {
+				b = numberOf(n)
+			}
+		}
 		if y, ok := b.(intLeaf); ok && y.isConst() {
-			return func(c int64) solve.Formula { return f.isUpTo(x.of, y.more+c) }
+			return func(c int64) solve.Formula { return f.isAtMost(x, new(big.Int).Add(big.NewInt(y.more), big.NewInt(c))) }
 		}
 	case intLeaf:
 		switch y := b.(type) {
-		case lengthLeaf: // x - length <= c: not length <= x - c - 1
+		case lengthLeaf, parsedLeaf, quotientLeaf: // x - y <= c: not y <= x - c - 1
 			if x.isConst() {
-				return func(c int64) solve.Formula { return f.isUpTo(y.of, x.more-c-1).Negate() }
+				return func(c int64) solve.Formula {
+					return f.isAtMost(y, new(big.Int).Sub(big.NewInt(x.more), big.NewInt(c+1))).Negate()
+				}
 			}
 		case intLeaf:
 			return f.compareLinear(x, y)
@@ -83,6 +90,30 @@ func wholeOf(d float64) (int64, bool) {
 		return 0, false
 	}
 	return int64(d), true
+}
+
+// isAtMost returns the condition that a number made of another value is at most n.
+func (f *frame) isAtMost(l leaf, n *big.Int) solve.Formula {
+	switch l := l.(type) {
+	case parsedLeaf:
+		return f.isIn(l.of, f.store.Numerals(n))
+	case quotientLeaf:
+		by := big.NewInt(l.by)
+		most := new(big.Int).Mul(n, by) // of / by <= n: of < (n + 1) * by, and of <= n * by below zero
+		if n.Sign() >= 0 {
+			most.Add(most, by).Sub(most, big.NewInt(1))
+		}
+		return f.linear(l.of, most, 0)
+	case lengthLeaf:
+		switch {
+		case n.Sign() < 0:
+			return solve.False
+		case !n.IsInt64():
+			return solve.True
+		}
+		return f.isUpTo(l.of, n.Int64())
+	}
+	return solve.False
 }
 
 func (f *frame) isUpTo(t textLeaf, n int64) solve.Formula {
@@ -188,7 +219,7 @@ func (f *frame) calculate(name string, l []leaf) *value {
 		if !ok || name != operators.Add {
 			break
 		}
-		out := &list{items: append(append([]*item{}, a.items...), b.items...)}
+		out := &list{items: append(append([]*item{}, a.items...), b.items...), unordered: a.unordered || b.unordered}
 		for _, part := range []*list{a, b} {
 			for _, n := range part.sources {
 				out.sources = addNode(out.sources, n)
@@ -202,7 +233,7 @@ func (f *frame) calculate(name string, l []leaf) *value {
 // classOf returns the type class of operands: numbers of different types cannot be added.
 func classOf(l leaf) string {
 	switch l.(type) {
-	case intLeaf, lengthLeaf:
+	case intLeaf, lengthLeaf, parsedLeaf, quotientLeaf:
 		return "int"
 	case doubleLeaf:
 		return "double"

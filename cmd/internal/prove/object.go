@@ -111,6 +111,13 @@ func newRequest(m *machine, c Case, types *schema.Registry) *request {
 		r.roots["namespaceObject"] = newLeaf(r.namespace)
 	}
 	r.roots["request"] = r.newRequestValue()
+	r.roots["authorizer"] = newLeaf(accessLeaf{})
+	target := accessLeaf{stage: ofResource, group: textOf(c.Resource.Group), resource: textOf(c.Resource.Resource),
+		subresource: textOf(c.SubResource), name: r.name}
+	if r.hasNamespace() {
+		target.namespace = r.inNamespace
+	}
+	r.roots["authorizer.requestResource"] = newLeaf(target)
 	return r
 }
 
@@ -242,11 +249,19 @@ func (n *node) tree(m *solve.Model) any {
 		if m.Holds(n.isInt) {
 			return m.Int(n.num)
 		}
-		return m.Text(n.text)
+		return n.textTree(m)
 	case shape.String, shape.Bytes, shape.Quantity, shape.Time, shape.MicroTime, shape.Duration:
-		return m.Text(n.text)
+		return n.textTree(m)
 	}
 	return map[string]any{}
+}
+
+// textTree returns the text of a node in a model; that of a quantity has the number that it has in the model.
+func (n *node) textTree(m *solve.Model) string {
+	if q := n.m.quantities[textLeaf{x: n.text, isVar: true}]; q != nil && q.isCompared && m.Holds(q.valid) {
+		return quantityText(m.Int(q.num))
+	}
+	return m.Text(n.text)
 }
 
 func (n *node) structTree(m *solve.Model) any {
@@ -278,10 +293,20 @@ func (n *node) mapTree(m *solve.Model) any {
 }
 
 func textIn(m *solve.Model, l textLeaf) string {
-	if l.isConst() {
+	return l.render(m.Text)
+}
+
+// render returns the text with the value of its variable.
+func (l textLeaf) render(word func(solve.Text) string) string {
+	switch {
+	case !l.isVar:
 		return l.before
+	case l.letters == lower:
+		return l.before + lowerASCII(word(l.x)) + l.after
+	case l.letters == upper:
+		return l.before + upperASCII(word(l.x)) + l.after
 	}
-	return l.before + m.Text(l.x) + l.after
+	return l.before + word(l.x) + l.after
 }
 
 // distinguish sets distinct keys for the items of a keyed list if the model leaves them open.

@@ -59,7 +59,24 @@ var knownPairs = []struct{ kind, old, now, relation string }{
 	{"Pod", "object.spec.?priority.orValue(0) < 100 && object.spec.?priority.orValue(0) > -100", "object.spec.?priority.orValue(0) in [0]", tight},
 	{"Service", "object.spec.type != 'NodePort'", "!(object.spec.type == 'NodePort' || object.spec.type == 'LoadBalancer')", tight},
 	{"ConfigMap", "!has(object.immutable) || object.immutable", "!has(object.immutable) || object.immutable == true", same},
-	{"ConfigMap", "object.data.size() > 0", "has(object.data)", same}, // an empty map is not encoded
+	{"ConfigMap", "object.data.size() > 0", "has(object.data)", same},                                           // an empty map is not encoded
+	{"ConfigMap", "int(object.data.level) < 3", "object.data.level.matches('^([+]?0*[012]|-[0-9]+)$')", looser}, // also of numbers below int64
+	{"ConfigMap", "int(object.data.level) >= 0", "int(object.data.level) > -1", same},
+	{"ConfigMap", "int(object.data.level) == 7", "object.data.level == '7'", tight},
+	{"ConfigMap", "quantity(object.data.size).compareTo(quantity('1Gi')) <= 0", "!quantity(object.data.size).isGreaterThan(quantity('1024Mi'))", same},
+	{"ConfigMap", "quantity(object.data.size).compareTo(quantity('1G')) <= 0", "quantity(object.data.size).isLessThan(quantity('1Gi'))", looser},
+	{"ConfigMap", "quantity(object.data.a).isLessThan(quantity(object.data.b)) && quantity(object.data.b).isLessThan(quantity('1'))",
+		"quantity(object.data.a).isLessThan(quantity('1')) && quantity(object.data.a).isLessThan(quantity(object.data.b))", looser},
+	{"ConfigMap", "quantity(object.data.a).add(quantity('100m')).isLessThan(quantity('1'))", "quantity(object.data.a).isLessThan(quantity('0.9'))", same},
+	{"ConfigMap", "isQuantity(object.data.a)", "isQuantity(object.data.a) && quantity(object.data.a) == quantity(object.data.a)", same},
+	{"Pod", "object.spec.containers.all(c, quantity(c.resources.limits['memory']).compareTo(quantity('1Gi')) <= 0)",
+		"!object.spec.containers.exists(c, !('memory' in c.resources.limits) || quantity(c.resources.limits['memory']).isGreaterThan(quantity('1Gi')))", same},
+	{"Deployment", "object.spec.replicas / 2 <= 3", "object.spec.replicas <= 7", same},
+	{"Deployment", "string(object.spec.replicas) in ['1', '2']", "object.spec.replicas in [1, 2]", same},
+	{"Pod", "object.spec.containers.map(c, c.image).sort().all(i, i.startsWith('a/'))", "object.spec.containers.all(c, c.image.startsWith('a/'))", same},
+	{"Pod", "authorizer.group('').resource('secrets').check('get').allowed()", "authorizer.group('').resource('secrets').check('get').allowed() || object.metadata.name == 'a'", looser},
+	{"Pod", "authorizer.requestResource.check('use').allowed() || object.metadata.name == 'a'", "object.metadata.name == 'a' || authorizer.requestResource.check('use').allowed()", same},
+	{"Pod", "authorizer.group('').resource('secrets').check('get').allowed()", "authorizer.group('').resource('secrets').check('list').allowed()", other},
 	{"Namespace", "object.metadata.name.startsWith('team-')", "object.metadata.name.matches('^team-')", same},
 }
 

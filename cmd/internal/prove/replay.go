@@ -123,6 +123,12 @@ func (r *Room) replay(ctx context.Context, req *request, m *solve.Model, old, no
 	deniers []string, err error) {
 	ex = req.toExample(m)
 	ex.Objects = append(ex.Objects, req.paramObjects(m)...)
+	for i, a := range req.m.accesses {
+		if m.Holds(a.truth) {
+			grants := a.grant(i, func(l textLeaf) string { return textIn(m, l) }, ex.Request.UserInfo)
+			ex.Objects = append(ex.Objects, grants...)
+		}
+	}
 	for range mostRepairs {
 		ex.refusal, ex.causes = "", nil
 		confirmed, deniers, err = r.ask(ctx, ex, old, now)

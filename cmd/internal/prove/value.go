@@ -45,6 +45,14 @@ type (
 		letters       letterCase
 	}
 	lengthLeaf struct{ of textLeaf } // the number of runes of a text
+	parsedLeaf struct{ of textLeaf } // the number that a text is the numeral of
+	digitsLeaf struct{ of intLeaf }  // the numeral of a number
+
+	// quotientLeaf is of / by, rounded towards zero; by is positive.
+	quotientLeaf struct {
+		of intLeaf
+		by int64
+	}
 	nullLeaf   struct{}
 	noneLeaf   struct{}
 	someLeaf   struct{ *value }
@@ -64,6 +72,8 @@ type list struct {
 	items   []*item
 	sources []*node // of the items
 	name    string  // of the list of a node: its identity
+
+	unordered bool // the items are in an unknown order
 }
 
 // An item is in its list if present is true.
@@ -157,7 +167,7 @@ func (g *merger) addLeaf(when solve.Formula, l leaf) {
 
 // mergeLists merges two lists, each under its condition: their common start, then the rest of each.
 func (m *machine) mergeLists(when solve.Formula, a *list, other solve.Formula, b *list) *list {
-	out := &list{}
+	out := &list{unordered: a.unordered || b.unordered}
 	shared := 0
 	for shared < len(a.items) && shared < len(b.items) && a.items[shared] == b.items[shared] {
 		shared++
@@ -242,6 +252,9 @@ func writeLeafKey(b *strings.Builder, l leaf) {
 		if l.name != "" {
 			b.WriteString(l.name)
 			return
+		}
+		if l.unordered {
+			b.WriteString("sorted ")
 		}
 		b.WriteString("list(")
 		for _, i := range l.items {
