@@ -17,15 +17,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/accessibility"
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 var (
 	page     = flag.String("page", "../../bin/playground", "the folder of the page")
 	celgate  = flag.String("celgate", "../../bin/celgate", "the command line")
 	pictures = flag.String("pictures", "", "a folder for screenshots; empty: none")
+	aims     = flag.Bool("aims", false, "fail where an answer takes longer than its aim")
 	every    = flag.Bool("every", false, "every example, not some")
 )
 
@@ -34,8 +38,8 @@ type item struct{ Subject, Verdict string }
 
 const items = `[...document.querySelectorAll("#items .item")].map((e) => ({Subject: e.dataset.subject, Verdict: e.dataset.verdict}))`
 
-// open returns a tab of a browser with a new profile, and the address of the page.
-func open(t *testing.T) (context.Context, string) {
+// open returns a tab of a browser with a new profile, the address of the page, and a function that stops its server.
+func open(t *testing.T) (ctx context.Context, address string, unplug func()) {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join(*page, "index.html")); err != nil {
 		t.Fatalf("%v: make playground builds it", err)
@@ -50,13 +54,14 @@ func open(t *testing.T) (context.Context, string) {
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
 		chromedp.UserDataDir(profile), chromedp.WSURLReadTimeout(2*time.Minute))
-	ctx, stop := chromedp.NewExecAllocator(t.Context(), options...)
+	var stop context.CancelFunc
+	ctx, stop = chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(stop)
 	ctx, stop = chromedp.NewContext(ctx)
 	t.Cleanup(stop)
 	ctx, stop = context.WithTimeout(ctx, 10*time.Minute)
 	t.Cleanup(stop)
-	return ctx, server.URL + "/"
+	return ctx, server.URL + "/", func() { server.CloseClientConnections(); server.Close() }
 }
 
 // waitFor waits for a condition in the page.
@@ -129,7 +134,7 @@ func verdict(allowed bool) string {
 
 // TestExamples chooses examples from the menu and wants the verdicts of the command line.
 func TestExamples(t *testing.T) {
-	ctx, address := open(t)
+	ctx, address, _ := open(t)
 	names := []string{"replica-limit", "mutating-sidecar", "transition-rule", "dialect-sidecars", "workload-pods"}
 	if *every {
 		folders, err := filepath.Glob("../../examples/*/policy.yaml")
@@ -141,14 +146,8 @@ func TestExamples(t *testing.T) {
 			names = append(names, filepath.Base(filepath.Dir(f)))
 		}
 	}
-	began := time.Now()
 	if err := chromedp.Run(ctx, chromedp.Navigate(address), waitFor(answered)); err != nil {
 		t.Fatal(err, complaint(ctx))
-	}
-	t.Logf("first answer after %v", time.Since(began).Round(time.Millisecond))
-	var times any
-	if err := chromedp.Run(ctx, chromedp.Evaluate(`({...window.celgateTimes, ...window.celgateAnswered})`, &times)); err == nil {
-		t.Log(times)
 	}
 	for _, name := range names {
 		var got []item
@@ -180,7 +179,7 @@ func complaint(ctx context.Context) string {
 
 // TestReader types, shares a link, opens it anew, and comes back without a network.
 func TestReader(t *testing.T) {
-	ctx, address := open(t)
+	ctx, address, unplug := open(t)
 	var verdicts []item
 	var link, announced string
 	if err := chromedp.Run(ctx, chromedp.Navigate(address+"#example=replica-limit"), waitFor(answered)); err != nil {
@@ -198,21 +197,6 @@ func TestReader(t *testing.T) {
 	if want := []item{{"CREATE ConfigMap default/a", "ok"}}; !slices.Equal(verdicts, want) {
 		t.Errorf("after typing: %v, want %v", verdicts, want)
 	}
-	var took []float64
-	for range 10 {
-		var one float64
-		if err := chromedp.Run(ctx, chromedp.Evaluate(`window.celgateAnswered = null`, nil), chromedp.KeyEvent("b"),
-			waitFor(`window.celgateAnswered`), chromedp.Evaluate(`window.celgateAnswered.shown`, &one)); err != nil {
-			t.Fatal(err)
-		}
-		took = append(took, one)
-		if err := chromedp.Run(ctx, chromedp.Evaluate(`window.celgateAnswered = null`, nil), chromedp.KeyEvent("\b"),
-			waitFor(`window.celgateAnswered`)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	slices.Sort(took)
-	t.Logf("milliseconds from a key to the answer: %.1f to %.1f, median %.1f", took[0], took[9], took[5])
 	if err := chromedp.Run(ctx, chromedp.Click("#share"), waitFor(`location.hash.startsWith("#v1.")`),
 		chromedp.Location(&link), chromedp.Text("#summary", &announced)); err != nil {
 		t.Fatal(err)
@@ -220,18 +204,136 @@ func TestReader(t *testing.T) {
 	if announced != "1 object: 1 ok" {
 		t.Errorf("announced %q", announced)
 	}
+	if err := chromedp.Run(ctx, waitFor(`navigator.serviceWorker.controller !== null`),
+		chromedp.Navigate("about:blank")); err != nil {
+		t.Fatal(err)
+	}
+	unplug()
 	verdicts = nil
-	if err := chromedp.Run(ctx, waitFor(`navigator.serviceWorker.controller !== null`), chromedp.Navigate("about:blank"),
-		chromedp.Navigate(link), waitFor(answered), chromedp.Evaluate(items, &verdicts)); err != nil {
+	if err := chromedp.Run(ctx, chromedp.Navigate(link), waitFor(answered), chromedp.Evaluate(items, &verdicts)); err != nil {
 		t.Fatal(err, complaint(ctx))
 	}
 	if want := []item{{"CREATE ConfigMap default/a", "ok"}}; !slices.Equal(verdicts, want) {
-		t.Errorf("the link shows %v, want %v", verdicts, want)
+		t.Errorf("without a network the link shows %v, want %v", verdicts, want)
 	}
+}
+
+// TestFigures prints how long a reader waits, beside the aims. With -aims it fails where one is not met: another
+// program on the machine is enough for that.
+func TestFigures(t *testing.T) {
+	ctx, address, _ := open(t)
+	visit := func() (first float64) {
+		t.Helper()
+		if err := chromedp.Run(ctx, chromedp.Navigate("about:blank"), chromedp.Navigate(address+"#example=replica-limit"),
+			waitFor(answered), chromedp.Evaluate(`window.celgateAnswered.at`, &first)); err != nil {
+			t.Fatal(err, complaint(ctx))
+		}
+		return first
+	}
+	check := func(what string, got, aim float64) {
+		t.Helper()
+		t.Logf("%-42s %6.0f ms, aim %.0f", what, got, aim)
+		if *aims && got > aim {
+			t.Errorf("%s takes too long", what)
+		}
+	}
+	first := visit()
 	var times any
-	if err := chromedp.Run(ctx, chromedp.Evaluate(`({...window.celgateTimes, ...window.celgateAnswered})`, &times)); err == nil {
-		t.Log("second visit", times)
+	if err := chromedp.Run(ctx, chromedp.Evaluate(`({...window.celgateTimes, ...window.celgateAnswered})`, &times),
+		waitFor(`document.documentElement.dataset.checked`), waitFor(`navigator.serviceWorker.controller !== null`)); err != nil {
+		t.Fatal(err)
 	}
+	t.Log("of the first visit:", times)
+	check("first visit, from loopback, to the answer", first, 1000)
+	check("second visit to the answer", visit(), 500)
+	if err := chromedp.Run(ctx, waitFor(`document.documentElement.dataset.checked`), chromedp.Click("#tab-objects"),
+		chromedp.Focus("#pane-objects .cm-content")); err != nil {
+		t.Fatal(err)
+	}
+	var took []float64
+	for range 20 {
+		for _, key := range []string{"b", "\b"} {
+			var one float64
+			if err := chromedp.Run(ctx, chromedp.Evaluate(`window.celgateAnswered = null`, nil), chromedp.KeyEvent(key),
+				waitFor(`window.celgateAnswered`), chromedp.Evaluate(`window.celgateAnswered.shown`, &one)); err != nil {
+				t.Fatal(err)
+			}
+			took = append(took, one)
+		}
+	}
+	slices.Sort(took)
+	check("key to the answer, median of 40", took[20], 30)
+	t.Logf("the fastest %.0f ms, the slowest %.0f ms", took[0], took[39])
+}
+
+// TestKeyboard reaches everything by the Tab key in the order of the page, and wants a name for all that takes the
+// focus.
+func TestKeyboard(t *testing.T) {
+	ctx, address, _ := open(t)
+	if err := chromedp.Run(ctx, chromedp.Navigate(address+"#example=replica-limit"), waitFor(answered),
+		waitFor(`document.documentElement.dataset.checked`)); err != nil {
+		t.Fatal(err, complaint(ctx))
+	}
+	press := func(keys ...string) (focused string) {
+		t.Helper()
+		for _, key := range keys {
+			if err := chromedp.Run(ctx, chromedp.KeyEvent(key), chromedp.Evaluate(`(() => { const e = document.activeElement;
+				return e.id || e.name || (e.classList.contains("cm-content") ? "editor" : e.className || e.tagName) })()`, &focused)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return focused
+	}
+	for i, step := range []struct {
+		keys []string
+		want string
+	}{
+		{[]string{kb.Tab}, "skip"}, {[]string{kb.Tab}, "example"}, {[]string{kb.Tab}, "share"},
+		{[]string{kb.Tab}, "tab-policies"}, {[]string{kb.ArrowRight}, "tab-objects"}, {[]string{kb.Tab}, "editor"},
+		{[]string{kb.Tab}, "editor"}, {[]string{kb.Escape, kb.Tab}, "operation"}, {[]string{kb.Tab}, "user"},
+		{[]string{kb.Tab}, "groups"}, {[]string{kb.Tab}, "minor"}, {[]string{kb.Tab}, "dryRun"},
+	} {
+		if got := press(step.keys...); got != step.want {
+			t.Errorf("step %d: the focus is at %q, want %q", i+1, got, step.want)
+		}
+	}
+	var tree struct {
+		Nodes []struct {
+			Ignored    bool       `json:"ignored"`
+			Role       property   `json:"role"`
+			Name       property   `json:"name"`
+			Properties []property `json:"properties"`
+		} `json:"nodes"`
+	}
+	if err := chromedp.Run(ctx, chromedp.ActionFunc(func(ctx context.Context) error {
+		return cdp.Execute(ctx, accessibility.CommandGetFullAXTree, nil, &tree)
+	})); err != nil {
+		t.Fatal(err)
+	}
+	roles := map[any]int{}
+	for _, n := range tree.Nodes {
+		if n.Ignored {
+			continue
+		}
+		roles[n.Role.Value]++
+		focusable := slices.ContainsFunc(n.Properties, func(p property) bool { return p.Name == "focusable" })
+		named := n.Role.Value != "RootWebArea" && n.Role.Value != "generic" // the scroller of an editor: Tab passes it over
+		if focusable && named && (n.Name.Value == nil || n.Name.Value == "") {
+			t.Errorf("a %v takes the focus and has no name", n.Role.Value)
+		}
+	}
+	for _, role := range []string{"banner", "main", "tablist", "tab", "tabpanel", "textbox", "combobox", "checkbox",
+		"status", "article", "heading"} {
+		if roles[role] == 0 {
+			t.Errorf("nothing has the role %s: %v", role, roles)
+		}
+	}
+}
+
+// A property is one of a node of the accessibility tree; not every one has a name.
+type property struct {
+	Name  string `json:"name"`
+	Value any    `json:"value"`
 }
 
 // TestPictures takes screenshots of both colour schemes and two widths.
@@ -239,7 +341,7 @@ func TestPictures(t *testing.T) {
 	if *pictures == "" {
 		t.Skip("-pictures names no folder")
 	}
-	ctx, address := open(t)
+	ctx, address, _ := open(t)
 	for _, scheme := range []string{"light", "dark"} {
 		for _, width := range []int64{1280, 400} {
 			for _, name := range []string{"replica-limit", "mutating-sidecar"} {
