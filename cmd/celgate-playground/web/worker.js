@@ -6,6 +6,7 @@ import "wasm_exec";
 
 async function start() {
   const go = new Go();
+  go.env = { GOGC: "400" }; // less work until the first answer, for some megabytes
   const response = await fetch(ENGINE);
   if (!response.ok) throw new Error(`${ENGINE}: ${response.status} ${response.statusText}`);
   const fetched = performance.now();
