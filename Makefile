@@ -126,7 +126,7 @@ playground: ## the page with the engine as WebAssembly: static files in bin/play
 	$(GO) -C tools run ./playground
 
 .PHONY: browser
-browser: build ## the page in headless Chromium, beside the command line; needs bin/playground; ARGS=-pictures=DIR takes screenshots, -every asks about all examples
+browser: build ## the page in headless Chromium, beside the command line; needs bin/playground; ARGS=-pictures=DIR takes screenshots, -every asks about all examples, -aims fails where an answer takes too long
 	$(GO) -C conformance test ./browser -count=1 -timeout 30m -v -args $(ARGS)
 
 .PHONY: bench
