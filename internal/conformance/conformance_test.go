@@ -108,7 +108,7 @@ func TestCompare(t *testing.T) {
 func TestParseErrors(t *testing.T) {
 	const request = "-- object.yaml --\napiVersion: v1\nkind: X\n-- request.yaml --\n"
 	for name, c := range map[string]struct{ file, want string }{
-		"no idea":      {"-- policy.yaml --\na: b\n", "no comment"},
+		"no idea":      {"-- policy.yaml --\na: b\n", "the comment with the idea is missing"},
 		"unknown file": {"idea\n-- other.yaml --\n", "other.yaml: not a file of a case"},
 		"unknown field": {"idea\n" + request + "operation: CREATE\nresource: xs\ncolour: red\n",
 			"unknown field \"colour\""},

@@ -73,8 +73,8 @@ func TestParseRules(t *testing.T) {
 		t.Errorf("got\n%s", got)
 	}
 	for text, want := range map[string]string{
-		"M-2.5.1 A rule.":                "line 1: no section yet",
-		"## M-2.5 X\n  a/b":              "line 2: no rule yet",
+		"M-2.5.1 A rule.":                "line 1: the section is missing",
+		"## M-2.5 X\n  a/b":              "line 2: the rule is missing",
 		"## M-2.5 X\nM-2.6.1 A rule.":    "line 2: \"M-2.6.1 A rule.\" is not a rule of M-2.5",
 		"## M-2.5 X\nM-2.5.1":            "line 2: \"M-2.5.1\" is not a rule of M-2.5",
 		"## M-2.5 X\nM-2.5.x A rule.":    "line 2: \"M-2.5.x A rule.\" is not a rule of M-2.5",
@@ -96,8 +96,8 @@ func TestCheckRules(t *testing.T) {
 		"X-1.1: a/b twice",
 		"X-1.3: has cases, and a reason for having none",
 		"X-1.3: its number should be X-1.2",
-		"X-1.3: no case a/z",
-		"d/e: in no rule",
+		"X-1.3: unknown case a/z",
+		"d/e: not in any rule",
 	}
 	if got := CheckRules(sections, cases); !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
