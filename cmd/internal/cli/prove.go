@@ -141,7 +141,7 @@ func (p *proving) addFlags(cmd *cobra.Command) {
 		p.unboundFlag(f)
 	})
 	group(cmd, "Output", func(f *pflag.FlagSet) {
-		p.reporting.flags(f, report.ProofFormats(), "text (default) or json")
+		p.reporting.flags(f, report.ProofFormats(), "text (default), json or github")
 		p.colorFlag(f)
 	})
 	p.complete(cmd)

@@ -23,11 +23,14 @@ func writeGitHub(w io.Writer, all ...finding) error {
 		if f.level == check.Note {
 			command = "notice"
 		}
-		place := "file=" + githubProperty.Replace(f.place.File)
-		if f.place.IsValid() {
-			place += fmt.Sprintf(",line=%d,col=%d", f.place.Line, max(f.place.Column, 1))
+		var place string
+		if f.place.File != "" {
+			place = "file=" + githubProperty.Replace(f.place.File) + ","
 		}
-		_, err := fmt.Fprintf(w, "::%s %s,title=%s::%s\n", command, place, githubProperty.Replace(f.title),
+		if f.place.IsValid() {
+			place += fmt.Sprintf("line=%d,col=%d,", f.place.Line, max(f.place.Column, 1))
+		}
+		_, err := fmt.Fprintf(w, "::%s %stitle=%s::%s\n", command, place, githubProperty.Replace(f.title),
 			githubMessage.Replace(f.message))
 		if err != nil {
 			return err

@@ -25,7 +25,7 @@ type Proof struct {
 }
 
 // ProofFormats returns the formats of [WriteProofs].
-func ProofFormats() []string { return []string{"text", "json"} }
+func ProofFormats() []string { return []string{"text", "json", "github"} }
 
 // WriteProofs writes proofs in a format.
 func WriteProofs(format string, w io.Writer, o Options, all []Proof) error {
@@ -41,6 +41,8 @@ func WriteProofs(format string, w io.Writer, o Options, all []Proof) error {
 		return t.flush()
 	case "json":
 		return writeProofsJSON(w, o, all)
+	case "github":
+		return writeProofsGitHub(w, o, all)
 	}
 	return fmt.Errorf("unknown output format %q: one of %s", format, strings.Join(ProofFormats(), ", "))
 }
@@ -59,16 +61,15 @@ func WriteVacuities(format string, w io.Writer, o Options, all []prove.Vacuity) 
 		}
 		return encode(w, list)
 	}
+	if format == "github" {
+		return writeVacuitiesGitHub(w, o, all)
+	}
 	t, err := newText(w, o)
 	if err != nil {
 		return err
 	}
 	for _, v := range all {
-		what := "binding " + v.Binding
-		if !v.Expr.IsZero() {
-			what = v.Expr.Field
-		}
-		t.head(yellow, "vacuous", what+" "+v.Message, policy.Position{})
+		t.head(yellow, "vacuous", vacuousPart(v)+" "+v.Message, policy.Position{})
 		b := block{label: "proved", style: green, message: "policy " + v.Policy + ", binding " + v.Binding, expr: v.Expr}
 		if !v.Expr.IsZero() {
 			b.mark = markOf(v.Expr, policy.Position{}, nil)
@@ -76,6 +77,14 @@ func WriteVacuities(format string, w io.Writer, o Options, all []prove.Vacuity) 
 		t.blocksOf([]block{b})
 	}
 	return t.flush()
+}
+
+// vacuousPart names the part of a policy without an effect.
+func vacuousPart(v prove.Vacuity) string {
+	if v.Expr.IsZero() {
+		return "binding " + v.Binding
+	}
+	return v.Expr.Field
 }
 
 type jsonVacuity struct {
