@@ -75,7 +75,7 @@ func newEmpty(opts Options) (*Engine, error) {
 	if !opts.WithoutQuirks {
 		e.quirks = known
 	}
-	e.merger.Unique = e.quirks.Has(quirks.LiveDuplicates)
+	e.merger.Unique, e.merger.EveryKey = e.quirks.Has(quirks.LiveDuplicates), e.quirks.Has(quirks.PartialKey)
 	var err error
 	if e.envs, err = celenv.New(e.minor, e.quirks); err != nil {
 		return nil, err

@@ -223,15 +223,27 @@ func (r *run) applyConfiguration(in *invocation, v *versioned, patch map[string]
 	} else {
 		merged, err = r.engine.merger.Apply(v.object, patch, t)
 	}
-	if err != nil && r.engine.merger.Unique {
-		if _, otherwise := merge.Apply(v.object, patch, t); otherwise == nil {
-			r.decision.note(quirks.LiveDuplicates, in.hook.Name)
-		}
-	}
 	if err != nil {
+		r.noteStrictMerge(in, v, patch, t)
 		return nil, &PatchError{policy.ApplyConfiguration, err}
 	}
 	return merged, nil
+}
+
+// noteStrictMerge notes the quirk without which a patch that failed applies.
+func (r *run) noteStrictMerge(in *invocation, v *versioned, patch map[string]any, t *shape.Type) {
+	m := r.engine.merger
+	for id, without := range map[quirks.ID]*merge.Merger{
+		quirks.LiveDuplicates: {EveryKey: m.EveryKey},
+		quirks.PartialKey:     {Unique: m.Unique},
+	} {
+		if !r.engine.quirks.Has(id) {
+			continue
+		}
+		if _, err := without.Apply(v.object, patch, t); err == nil {
+			r.decision.note(id, in.hook.Name)
+		}
+	}
 }
 
 func (r *run) applyJSONPatch(in *invocation, v *versioned, ops []jsonpatch.Operation,

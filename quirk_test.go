@@ -41,7 +41,13 @@ var toldAt = map[quirks.ID]acting{
 		strings.ReplaceAll(strings.Replace(applyingPolicy("Object{spec: Object.spec{c: 'd'}}"), everything,
 			"{apiGroups: [example.com], apiVersions: [v2], operations: [CREATE], resources: ['*']}", 1), "acts", "too"),
 		"{apiVersion: example.com/v1, kind: Widget, metadata: {name: a, namespace: default}, spec: {}}", madeWidgets},
-	quirks.OptionalOfAny:       {"1.36", validatingPolicy("", "object.metadata.name.orValue('x') == 'a'", ""), madeConfigMap, ""},
+	quirks.OptionalOfAny: {"1.36", validatingPolicy("", "object.metadata.name.orValue('x') == 'a'", ""), madeConfigMap, ""},
+	quirks.PartialKey: {"1.33", strings.ReplaceAll(applyingPolicy("Object{spec: Object.spec{parts: [Object.spec.parts{id: 'a'}]}}"),
+		"k8s.io/v1", "k8s.io/v1alpha1"),
+		"{apiVersion: example.com/v1, kind: Widget, metadata: {name: a, namespace: default}, spec: {}}",
+		strings.NewReplacer("type: object, x-kubernetes-preserve-unknown-fields: true", "type: object, properties: {parts: "+
+			"{type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [id, zone], items: {type: object, "+
+			"required: [id, zone], properties: {id: {type: string}, zone: {type: string}}}}}").Replace(madeWidgets)},
 	quirks.PatchBigInteger:     {"1.37", patchingPolicy("/metadata/labels/a", "9007199254740993"), madeConfigMap, ""},
 	quirks.PatchDecodeError:    {"1.37", patchingPolicy("/data/a", "[1]"), madeConfigMap, ""},
 	quirks.PatchNilMap:         {"1.37", patchingPolicy("/data", "null", "/data/a", "'b'"), madeConfigMap, ""},

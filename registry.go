@@ -52,12 +52,12 @@ func (e *Engine) refusal(ctx context.Context, req *Request) error {
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	if len(errs) == 0 {
+	if errs = quirks.Refusals(e.minor, errs); len(errs) == 0 {
 		return nil
 	}
 	kind, _ := req.Object["kind"].(string)
 	return apierrors.NewInvalid(apischema.GroupKind{Group: req.Kind.Group, Kind: kind},
-		tree.Object(req.Object).Name(), quirks.Refusals(e.minor, errs))
+		tree.Object(req.Object).Name(), errs)
 }
 
 // invalid returns the registry's errors about the object of a request.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/tree"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -154,6 +155,12 @@ func typeMember(name string) bool {
 // fields, those of metadata first.
 func customProblems(t *shape.Type, obj map[string]any) (unknown []string, err error) {
 	var inMeta, pruned, embedded []string
+	refused := func(v any) any {
+		if writesUnsetTimes(t) {
+			return quirks.AsGo(v)
+		}
+		return v
+	}
 	// Embedded metadata is named by a field path, with brackets around keys of maps.
 	var walk func(t *shape.Type, v any, path, fieldPath string)
 	walk = func(t *shape.Type, v any, path, fieldPath string) {
@@ -163,7 +170,7 @@ func customProblems(t *shape.Type, obj map[string]any) (unknown []string, err er
 				if t.Embedded && typeMember(name) {
 					if name != "metadata" {
 						if _, isText := v[name].(string); path != "" && !isText && err == nil {
-							err = field.Invalid(field.NewPath(join(fieldPath, "."+name)), v[name], "must be a string")
+							err = field.Invalid(field.NewPath(join(fieldPath, "."+name)), refused(v[name]), "must be a string")
 						}
 						continue
 					}
@@ -173,7 +180,7 @@ func customProblems(t *shape.Type, obj map[string]any) (unknown []string, err er
 					}
 					found, problem := problems(f.Type, v[name])
 					if problem != nil && path != "" { // that of the root does not have a path
-						problem = field.Invalid(field.NewPath(join(fieldPath, ".metadata")), v[name], problem.Error())
+						problem = field.Invalid(field.NewPath(join(fieldPath, ".metadata")), refused(v[name]), problem.Error())
 					}
 					if err == nil {
 						err = problem

@@ -41,6 +41,7 @@ const (
 	jobManagedBy
 	jobSuccessPolicy
 	podLevelResources
+	podObservedGeneration
 	podVerticalScaling
 	podVerticalScalingPreemption
 	leaseStrategy  // CoordinatedLeaderElection,
@@ -54,6 +55,7 @@ const (
 	scalingTolerance
 	seLinuxChangePolicy
 	supplementalGroupsPolicy
+	terminatingReplicas
 	trafficDistribution
 	userNamespaces
 	volumeAttributesClass
@@ -93,6 +95,7 @@ var switches = map[feature]string{
 	jobManagedBy:                 "JobManagedBy",
 	jobSuccessPolicy:             "JobSuccessPolicy",
 	podLevelResources:            "PodLevelResources",
+	podObservedGeneration:        "PodObservedGenerationTracking",
 	podVerticalScaling:           "InPlacePodVerticalScaling",
 	podVerticalScalingPreemption: "InPlacePodVerticalScalingSchedulerPreemption",
 	leaseStrategy:                "CoordinatedLeaderElection",
@@ -106,6 +109,7 @@ var switches = map[feature]string{
 	scalingTolerance:             "HPAConfigurableTolerance",
 	seLinuxChangePolicy:          "SELinuxChangePolicy",
 	supplementalGroupsPolicy:     "SupplementalGroupsPolicy",
+	terminatingReplicas:          "DeploymentReplicaSetTerminatingReplicas",
 	trafficDistribution:          "ServiceTrafficDistribution",
 	userNamespaces:               "UserNamespacesSupport",
 	volumeAttributesClass:        "VolumeAttributesClass",
@@ -144,7 +148,9 @@ var gates = func() map[string]map[string]feature {
 		core + "Volume":      {"image": imageVolume},
 		core + "ServiceSpec": {"trafficDistribution": trafficDistribution},
 		core + "PodStatus": {"nodeAllocatableResourceClaimStatuses": draNodeAllocatableResources,
-			"volumeHealth": csiVolumeHealth},
+			"volumeHealth": csiVolumeHealth, "resourceClaimStatuses": dynamicResourceAllocation,
+			"observedGeneration": podObservedGeneration},
+		core + "PodCondition":      {"observedGeneration": podObservedGeneration},
 		core + "VolumeMountStatus": {"volumeStatus": imageVolumeWithDigest},
 		core + "Lifecycle":         {"stopSignal": containerStopSignals},
 		core + "GRPCAction":        {"mode": grpcContainerProbeTLS},
@@ -168,6 +174,8 @@ var gates = func() map[string]map[string]feature {
 			"nodeAllocatableUpdatePeriodSeconds": mutableAllocatableCount},
 		storage + "v1.CSINodeStatus": {"storageHealth": csiVolumeHealth},
 
+		"k8s.io/api/apps/v1.DeploymentStatus":                 {"terminatingReplicas": terminatingReplicas},
+		"k8s.io/api/apps/v1.ReplicaSetStatus":                 {"terminatingReplicas": terminatingReplicas},
 		"k8s.io/api/apps/v1.RollingUpdateStatefulSetStrategy": {"maxUnavailable": maxUnavailableStatefulSet},
 
 		"k8s.io/api/autoscaling/v2.HPAScalingRules": {"tolerance": scalingTolerance},

@@ -330,8 +330,19 @@ func updateClaim(o *members, in Input) {
 	case "":
 		sameDataSources(o, in)
 	case "status":
-		if mapAt(in.Old, "status")["healthStatus"] == nil {
-			o.edit("status", func(s *members) { s.drop("healthStatus") }) // the feature CSIVolumeHealth is off
+		was := mapAt(in.Old, "status")
+		dropNew := func(names ...string) {
+			o.edit("status", func(s *members) {
+				for _, name := range names {
+					if was[name] == nil {
+						s.drop(name)
+					}
+				}
+			})
+		}
+		dropNew("healthStatus") // the feature CSIVolumeHealth is off
+		if volumeAttributesClass.offOf(in.typ()) != 0 {
+			dropNew("currentVolumeAttributesClassName", "modifyVolumeStatus")
 		}
 	}
 }
@@ -352,7 +363,17 @@ func createPod(o *members, in Input) {
 		defaultPodResources(s)
 	})
 	status["qosClass"] = QualityOfService(mapAt(o.m, "spec"))
+	if given := text(mapAt(in.Object, "status")["qosClass"]); given != "" && in.keepsQuality() {
+		status["qosClass"] = given
+	}
 	o.set("status", status)
+}
+
+// keepsQuality reports whether a new Pod keeps the class that it was sent with: in the minors before 1.37, whose status
+// has no volumeHealth.
+func (in Input) keepsQuality() bool {
+	status := in.typ().Field("status")
+	return status != nil && status.Type.Field("volumeHealth") == nil
 }
 
 // confine turns the annotations of AppArmor profiles into fields, as applyAppArmorVersionSkew of

@@ -26,6 +26,7 @@ const (
 	LostMutation              ID = "lost-mutation"
 	OptionalFunctions         ID = "optional-functions"
 	OptionalOfAny             ID = "optional-of-any"
+	PartialKey                ID = "partial-key"
 	PatchBigInteger           ID = "json-patch-big-integer"
 	PatchDecodeError          ID = "json-patch-decode-error"
 	PatchNilMap               ID = "json-patch-null-parent"
@@ -137,6 +138,12 @@ var All = []Quirk{
 		ID:    OptionalOfAny,
 		Until: "1.37",
 		Title: "or and orValue of a value that is not optional return it, which is an error from 1.37 on",
+	},
+	{
+		ID:    PartialKey,
+		Since: "1.32",
+		Until: "1.34",
+		Title: "an ApplyConfiguration fails if an item of a keyed list lacks one of its keys, even if it has others",
 	},
 	{
 		ID:    QuantityAliased,

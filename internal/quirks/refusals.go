@@ -41,8 +41,29 @@ var rewordings = []rewording{
 // misspelt matches a path of bindings that minors before 1.32 misspell.
 var misspelt = regexp.MustCompile(`^spec\.matchResources\b`)
 
+// added are the errors about objects that older minors do not have: what is wrong is stored there.
+var added = []struct {
+	since string         // first minor with the error
+	field *regexp.Regexp // the refused field
+}{
+	// k8s.io/apiextensions-apiserver pkg/registry/customresource/validator.go v0.37.2: metadata that do not decode
+	{"1.37", regexp.MustCompile(`^metadata$`)},
+	// pkg/apis/autoscaling/validation/validation.go v1.34.4
+	{"1.34", regexp.MustCompile(`^spec\.(scaleTargetRef|metrics\[\d+\]\.object\.describedObject)\.apiVersion$`)},
+}
+
 // Refusals returns the errors of a minor about an object, given the errors of the newest.
-func Refusals(minor string, errs field.ErrorList) field.ErrorList { return reword(minor, errs, shared) }
+func Refusals(minor string, errs field.ErrorList) field.ErrorList {
+	errs = slices.DeleteFunc(slices.Clone(errs), func(e *field.Error) bool {
+		for _, a := range added {
+			if IsBefore(minor, a.since) && a.field.MatchString(e.Field) {
+				return true
+			}
+		}
+		return false
+	})
+	return reword(minor, errs, shared)
+}
 
 // PolicyRefusals is [Refusals] for a native policy or binding.
 func PolicyRefusals(minor string, errs field.ErrorList) field.ErrorList {
@@ -60,7 +81,7 @@ func reword(minor string, errs field.ErrorList, rules []rewording) field.ErrorLi
 	for i, e := range errs {
 		older := *e
 		if IsBefore(minor, "1.34") {
-			older.BadValue = asGo(e.BadValue)
+			older.BadValue = AsGo(e.BadValue)
 		}
 		for _, r := range rules {
 			if IsBefore(minor, r.since) && r.field.MatchString(e.Field) {
@@ -72,9 +93,9 @@ func reword(minor string, errs field.ErrorList, rules []rewording) field.ErrorLi
 	return said
 }
 
-// asGo is a refused value as minors before 1.34 write it: lists and maps not as JSON
+// AsGo is a refused value as minors before 1.34 write it: lists and maps not as JSON
 // (k8s.io/apimachinery pkg/util/validation/field/errors.go v0.33.13).
-func asGo(value any) any {
+func AsGo(value any) any {
 	if value == nil {
 		return "null"
 	}

@@ -1,7 +1,7 @@
 // Command differ compares celgate with the API server's own admission plugins on random policies and objects.
 //
 //	go -C conformance run ./cmd/differ [-time 10m] [-seed N] [-first N] [-policies N] [-only KIND] \
-//	  [-live SHARE] [-rounds N] [-record FILE]
+//	  [-live SHARE] [-rounds N] [-whole] [-record FILE]
 //
 // With -live it also compares celgate with a live server, side by side with the rest, for this share of the time. With
 // -minor it compares only with a live server of an older minor. It prints every difference as a case of the corpus and
@@ -41,6 +41,7 @@ func main() {
 	minor := flag.String("minor", celgate.Newest, "of the live server; there is no other than the newest in one process")
 	flag.IntVar(&live.Rounds, "rounds", 0, "end the live comparisons after so many rounds; 0: no limit")
 	flag.Uint64Var(&live.First, "round", 0, "index of the first live round")
+	flag.BoolVar(&live.Whole, "whole", false, "print live differences as they are found, without time for smaller cases")
 	flag.IntVar(&live.Slots, "slots", 180, "policies of a live round")
 	flag.IntVar(&live.Requests, "live-requests", 10, "requests for each live policy")
 	record := flag.String("record", "", "write the totals to this `file`; those of a live server of an older minor into it")

@@ -66,6 +66,21 @@ func missingKeys(names []string) error {
 	return fmt.Errorf("associative list with keys has an element that omits all key fields %q (and doesn't have default values for any key fields)", names)
 }
 
+// lackedKey returns the error of typed/helpers.go v4.6.0 for an item that lacks one of its keys, even if it has others.
+func (r ref) lackedKey(item any) error {
+	members, ok := item.(map[string]any)
+	if !ok {
+		return nil
+	}
+	for _, name := range r.keyNames() {
+		if _, has, err := r.keyMember(members, name); err == nil && !has {
+			return fmt.Errorf("associative list with keys has an element that omits key field %q (and doesn't have default value)",
+				name)
+		}
+	}
+	return nil
+}
+
 // keyMember returns a key member of an item, or its default.
 func (r ref) keyMember(members map[string]any, name string) (value any, ok bool, err error) {
 	if value, ok = members[name]; ok {

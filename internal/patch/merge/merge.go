@@ -52,7 +52,7 @@ func apply(live, patch map[string]any, t *shape.Type, ofLive validator) (map[str
 	root := ref{typ: t}
 	patch = withoutIdentity(patch)
 	var atomic bool
-	if problems := (validator{atomic: &atomic}).validate(root, patch); len(problems) > 0 {
+	if problems := (validator{atomic: &atomic, everyKey: ofLive.everyKey}).validate(root, patch); len(problems) > 0 {
 		return nil, fmt.Errorf(unfit, problems)
 	}
 	if atomic {

@@ -7,7 +7,7 @@ import (
 )
 
 // A Merger is [Apply] without checks that cannot fail. The zero value is ready for use; it is safe for concurrent use,
-// and caches facts about types, so Unique must not change after the first use.
+// and caches facts about types, so its fields must not change after the first use.
 //
 // The live objects of built-in kinds must have the server's encoding, as package prepare makes them. They come from Go
 // values, so the only invalid part that a schema can find is an item of a keyed list without any of its keys. Few types
@@ -16,6 +16,8 @@ import (
 type Merger struct {
 	// Unique makes [Merger.Apply] refuse live objects with equal items in a set or of equal keys in a keyed list.
 	Unique bool
+	// EveryKey makes [Merger.Apply] refuse items of a keyed list that lack one of several keys.
+	EveryKey bool
 
 	// *schema.Type of an object → map[*schema.Type][]int: the types and members on the way to such lists
 	suspects sync.Map
@@ -23,7 +25,7 @@ type Merger struct {
 
 // Apply returns live with patch merged into it, as the function does.
 func (m *Merger) Apply(live, patch map[string]any, t *shape.Type) (map[string]any, error) {
-	v := validator{duplicates: !m.Unique}
+	v := validator{duplicates: !m.Unique, everyKey: m.EveryKey}
 	if t != nil && t.Name != "" {
 		v.only = m.leadToSuspects(t)
 	}

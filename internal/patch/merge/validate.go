@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -55,6 +56,7 @@ const maxDepth = 10_000
 // A validator finds values that do not fit their types (as typed/validate.go v6.4.2).
 type validator struct {
 	duplicates bool                  // associative lists may have items with equal keys
+	everyKey   bool                  // items of keyed lists must not lack one of several keys
 	sorted     bool                  // visit members in the order of their names
 	only       map[*shape.Type][]int // if not nil, visit only values of these types, and these members of structs
 	atomic     *bool                 // if not nil, set when there may be an atomic value
@@ -198,6 +200,9 @@ func (v validator) items(r ref, items []any, depth int) (problems Problems) {
 	var seen keySet
 	for i, item := range items {
 		k, err := r.key(item)
+		if v.everyKey {
+			err = cmp.Or(r.lackedKey(item), err)
+		}
 		if err != nil {
 			return append(problems, problem("element %d: %v", i, err)...)
 		}
