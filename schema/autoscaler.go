@@ -109,7 +109,7 @@ func autoscalerToV1(r *Registry, obj map[string]any) (map[string]any, error) {
 		}
 	}
 	if behavior := object(spec["behavior"]); spec["behavior"] != nil {
-		annotations[behaviorAnnotation] = behaviorText(behavior)
+		annotations[behaviorAnnotation] = behaviorText(behavior, r.annotatedBehavior())
 	}
 	for annotation, values := range map[string]struct {
 		items []any
@@ -451,8 +451,9 @@ func foldCase(v any, t *shape.Type) any {
 
 // The behavior annotation has the server's internal type, whose members do not have JSON names. All are written.
 var (
-	behaviorType = &shape.Type{Kind: shape.Struct, Fields: []shape.Field{{Name: "ScaleUp", Type: scalingRules, Pointer: true},
-		{Name: "ScaleDown", Type: scalingRules, Pointer: true}}}
+	behaviorType          = behaviorOf(scalingRules)
+	behaviorTypeBefore133 = behaviorOf(&shape.Type{Kind: shape.Struct,
+		Fields: scalingRules.Fields[:len(scalingRules.Fields)-1]}) // without Tolerance
 	scalingRules = &shape.Type{Kind: shape.Struct, Fields: []shape.Field{
 		{Name: "StabilizationWindowSeconds", Type: scalars["int32"], Pointer: true},
 		{Name: "SelectPolicy", Type: scalars["string"], Pointer: true},
@@ -464,11 +465,35 @@ var (
 	}}
 )
 
-func behaviorText(behavior map[string]any) string {
+func behaviorOf(rules *shape.Type) *shape.Type {
+	return &shape.Type{Kind: shape.Struct, Fields: []shape.Field{{Name: "ScaleUp", Type: rules, Pointer: true},
+		{Name: "ScaleDown", Type: rules, Pointer: true}}}
+}
+
+// annotatedBehavior returns behaviorType, without Tolerance for minors whose v2 does not have it.
+func (r *Registry) annotatedBehavior() *shape.Type {
+	t := r.Type(hpa("v2"))
+	if t == nil {
+		return behaviorType
+	}
+	for _, name := range [...]string{"spec", "behavior", "scaleUp"} {
+		f := t.Field(name)
+		if f == nil {
+			return behaviorType
+		}
+		t = f.Type
+	}
+	if t.Field("tolerance") != nil {
+		return behaviorType
+	}
+	return behaviorTypeBefore133
+}
+
+func behaviorText(behavior map[string]any, t *shape.Type) string {
 	var b strings.Builder
-	clean, err := conform(foldCase(behavior, behaviorType), behaviorType)
+	clean, err := conform(foldCase(behavior, t), t)
 	if err == nil {
-		err = encode(&b, clean, behaviorType)
+		err = encode(&b, clean, t)
 	}
 	if err != nil {
 		return "null" // unreachable: behavior conforms to v2, which has the same types

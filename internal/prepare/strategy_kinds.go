@@ -376,6 +376,13 @@ func (in Input) keepsQuality() bool {
 	return status != nil && status.Type.Field("volumeHealth") == nil
 }
 
+// restoresQuality reports whether an update of the status that leaves out the class of a Pod keeps it: from 1.32 on,
+// where a Pod as a whole has resources.
+func (in Input) restoresQuality() bool {
+	spec := in.typ().Field("spec")
+	return spec != nil && spec.Type.Field("resources") != nil
+}
+
 // confine turns the annotations of AppArmor profiles into fields, as applyAppArmorVersionSkew of
 // pkg/registry/core/pod/strategy.go v1.37.2 does. The registry refuses a Pod with other values in these annotations.
 func confine(spec *members, annotations map[string]any) {
@@ -488,7 +495,7 @@ func updatePod(o *members, in Input) {
 		o.edit("status", func(s *members) {
 			for _, name := range [...]string{"qosClass", "resourceClaimStatuses", "extendedResourceClaimStatus",
 				"nodeAllocatableResourceClaimStatuses", "observedGeneration"} {
-				if v := status[name]; v != nil {
+				if v := status[name]; v != nil && (name != "qosClass" || in.restoresQuality()) {
 					s.fill(name, v)
 				}
 			}
