@@ -101,6 +101,8 @@ var plurals = map[string]string{
 	"ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings", "RoleBinding": "rolebindings",
 	"CustomResourceDefinition": "customresourcedefinitions", "APIService": "apiservices",
 	"LimitRange": "limitranges", "ResourceQuota": "resourcequotas", "Secret": "secrets",
+	"PriorityClass": "priorityclasses", "StorageClass": "storageclasses", "IngressClass": "ingressclasses",
+	"RuntimeClass":                     "runtimeclasses",
 	"ValidatingWebhookConfiguration":   "validatingwebhookconfigurations",
 	"ValidatingAdmissionPolicy":        "validatingadmissionpolicies",
 	"AdmissionPolicy":                  "admissionpolicies",

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -117,7 +118,7 @@ func places(v any, t *shape.Type, path string) (present, absent []place) {
 			add(places(at.value, f.Type, at.path))
 		}
 		if t.Kind == shape.Map {
-			for key := range v {
+			for _, key := range slices.Sorted(maps.Keys(v)) {
 				at := place{path: path + "[" + key + "]", typ: t.Elem, value: v[key], set: func(value any) {
 					if v[key] = value; value == nil {
 						delete(v, key)

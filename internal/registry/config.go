@@ -279,6 +279,90 @@ var quotaResources = []string{"cpu", "memory", "ephemeral-storage", "requests.cp
 	"resourcequotas", "services", "replicationcontrollers", "secrets", "persistentvolumeclaims", "configmaps",
 	"services.nodeports", "services.loadbalancers"}
 
+var (
+	quotaScopes = []string{"Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "PriorityClass",
+		"CrossNamespacePodAffinity", "VolumeAttributesClass"}
+
+	// quotaOfPods are the resources that quotas with scopes of Pods may limit.
+	quotaOfPods = []string{"pods", "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"}
+)
+
+// isScopeOf reports whether a quota of a scope may limit all of the resources, other than those with a domain.
+func isScopeOf(scope string, resources []string) bool {
+	allowed := quotaOfPods
+	switch scope {
+	case "BestEffort":
+		allowed = quotaOfPods[:1]
+	case "VolumeAttributesClass":
+		allowed = []string{"persistentvolumeclaims", "requests.storage"}
+	case "Terminating", "NotTerminating", "NotBestEffort", "PriorityClass", "CrossNamespacePodAffinity":
+	default:
+		return true
+	}
+	return !slices.ContainsFunc(resources, func(name string) bool {
+		return slices.Contains(quotaResources, name) && !slices.Contains(allowed, name)
+	})
+}
+
+func hasScopeConflict(scopes []string) bool {
+	return slices.Contains(scopes, "BestEffort") && slices.Contains(scopes, "NotBestEffort") ||
+		slices.Contains(scopes, "Terminating") && slices.Contains(scopes, "NotTerminating")
+}
+
+// A shownScope is a requirement of a selector in the form in which the server prints it.
+type shownScope struct {
+	ScopeName, Operator string
+	Values              any
+}
+
+// scopeSelector judges the selector of a quota for resources; scopes are its other scopes, as given.
+func (j *judge) scopeSelector(p *place, resources []string, scopes any) {
+	list := p.member("matchExpressions")
+	var given []string
+	var shown struct{ MatchExpressions []shownScope }
+	for i := range list.size() {
+		at := list.item(i)
+		scope, operator, values := at.member("scopeName"), at.member("operator"), at.member("values")
+		shown.MatchExpressions = append(shown.MatchExpressions, shownScope{scope.text(), operator.text(), values.value})
+	}
+	for _, e := range shown.MatchExpressions {
+		// The server's paths of these do not have an index.
+		name, operator, values := list.member("scopeName"), list.member("operator"), list.member("values")
+		given = append(given, e.ScopeName)
+		if !slices.Contains(quotaScopes, e.ScopeName) {
+			j.invalid(&name, word(e.ScopeName), "unsupported scope")
+		}
+		if !isScopeOf(e.ScopeName, resources) {
+			j.invalid(&list, shown, "unsupported scope applied to resource")
+		}
+		switch e.ScopeName {
+		case "BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "CrossNamespacePodAffinity":
+			if e.Operator != "Exists" {
+				j.invalid(&operator, word(e.Operator), "must be 'Exists' when scope is any of "+
+					"ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, "+
+					"ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity")
+			}
+		}
+		texts, _ := e.Values.([]any)
+		switch e.Operator {
+		case "In", "NotIn":
+			if len(texts) == 0 {
+				j.require(&values, "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector")
+			}
+		case "Exists", "DoesNotExist":
+			if len(texts) > 0 {
+				j.invalid(&values, e.Values,
+					"must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector")
+			}
+		default:
+			j.invalid(&operator, word(e.Operator), "not a valid selector operator")
+		}
+	}
+	if hasScopeConflict(given) {
+		j.invalid(&list, scopes, "conflicting scopes")
+	}
+}
+
 func (j *judge) resourceQuota(object, old *place) {
 	spec := object.member("spec")
 	hard, scopes := spec.member("hard"), spec.member("scopes")
@@ -291,19 +375,20 @@ func (j *judge) resourceQuota(object, old *place) {
 		}
 		j.amount(&at, key, at.quantity())
 	}
-	known := []string{"Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "PriorityClass",
-		"CrossNamespacePodAffinity", "VolumeAttributesClass"}
 	given := scopes.texts()
 	for _, scope := range given {
-		if !slices.Contains(known, scope) {
+		if !slices.Contains(quotaScopes, scope) {
 			j.invalid(&scopes, scopes.value, "unsupported scope")
 		}
-	}
-	for _, pair := range [][2]string{{"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"}} {
-		if slices.Contains(given, pair[0]) && slices.Contains(given, pair[1]) {
-			j.invalid(&scopes, scopes.value, "conflicting scopes")
+		if !isScopeOf(scope, hard.keys()) {
+			j.invalid(&scopes, scopes.value, "unsupported scope applied to resource")
 		}
 	}
+	if hasScopeConflict(given) {
+		j.invalid(&scopes, scopes.value, "conflicting scopes")
+	}
+	selector := spec.member("scopeSelector")
+	j.scopeSelector(&selector, hard.keys(), scopes.value)
 	if old == nil {
 		return
 	}
@@ -386,7 +471,23 @@ func (j *judge) limit(p *place, kind string) {
 			if q := at.quantity(); q.Cmp(resource.MustParse("1")) < 0 {
 				j.invalid(&at, q.String(), fmt.Sprintf("ratio %s is less than 1", q.String()))
 			}
+			j.ratio(&at, least.key(key), most.key(key))
 		}
+	}
+}
+
+// ratio requires a ratio to be at most that of the maximum to the minimum, in thousandths where none is too large.
+func (j *judge) ratio(p *place, least, most place) {
+	if !least.has() || !most.has() {
+		return
+	}
+	ratio, x, y := p.quantity(), least.quantity(), most.quantity()
+	value, low, high := float64(ratio.Value()), x.Value(), y.Value()
+	if ratio.Value() < resource.MaxMilliValue && low < resource.MaxMilliValue && high < resource.MaxMilliValue {
+		value, low, high = float64(ratio.MilliValue())/1000, x.MilliValue(), y.MilliValue()
+	}
+	if limit := float64(high) / float64(low); value > limit {
+		j.invalid(p, ratio.String(), fmt.Sprintf("ratio %s is greater than max/min = %f", ratio.String(), limit))
 	}
 }
 

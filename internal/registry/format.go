@@ -194,12 +194,14 @@ func (p *place) selectsSlowly(values map[string]any) (selected, readable bool) {
 
 // ipAddress requires an IP address, by the rules of fields that once accepted leading zeros, too.
 func (j *judge) ipAddress(p *place) {
-	j.add(validation.IsValidIPForLegacyField(p.path(), p.text(), false, nil)...)
+	j.add(validation.IsValidIPForLegacyField(p.path(), p.text(), j.isStrictAboutIPs(), nil)...)
 }
 
 func (j *judge) network(p *place) {
-	j.add(validation.IsValidCIDRForLegacyField(p.path(), p.text(), false, nil)...)
+	j.add(validation.IsValidCIDRForLegacyField(p.path(), p.text(), j.isStrictAboutIPs(), nil)...)
 }
+
+func (j *judge) isStrictAboutIPs() bool { return !j.lacks("StrictIPCIDRValidation") }
 
 // hostName requires a DNS name, which may begin with a wildcard.
 func (j *judge) hostName(p *place) {

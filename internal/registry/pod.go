@@ -338,7 +338,7 @@ func (j *judge) podResources(p *place, of *pod) {
 	}
 	j.requirements(p, func(at *place) {
 		if j.resourceName(at) && at.name != "cpu" && at.name != "memory" && !strings.HasPrefix(at.name, hugePages) {
-			j.addUnknown(at, at.name, "cpu", "memory")
+			j.addUnknown(at, at.name, "cpu", hugePages, "memory")
 		}
 	})
 }

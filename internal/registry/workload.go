@@ -309,8 +309,12 @@ func (j *judge) statefulSetStrategy(p *place) {
 			j.notAbove100Percent(&unavailable)
 		}
 	default:
-		j.invalid(p, shownStrategy{Type: kind.text(), RollingUpdate: rolling.value},
-			"must be 'RollingUpdate' or 'OnDelete'")
+		shown := shownStrategy{Type: kind.text()}
+		if rolling.has() {
+			partition, unavailable := rolling.member("partition"), rolling.member("maxUnavailable")
+			shown.RollingUpdate = struct{ Partition, MaxUnavailable any }{partition.value, unavailable.value}
+		}
+		j.invalid(p, shown, "must be 'RollingUpdate' or 'OnDelete'")
 	}
 }
 

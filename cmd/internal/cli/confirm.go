@@ -149,7 +149,7 @@ func comparable(object map[string]any) map[string]any {
 
 // drawn are the members of objects that the server draws or allots.
 var drawn = map[string]bool{"clusterIP": true, "clusterIPs": true, "nodePort": true, "healthCheckNodePort": true,
-	"startTime": true, "batch.kubernetes.io/controller-uid": true, "controller-uid": true}
+	"startTime": true, "lastPhaseTransitionTime": true, "batch.kubernetes.io/controller-uid": true, "controller-uid": true}
 
 func withoutDrawn(v any, key string) any {
 	switch v := v.(type) {
@@ -170,6 +170,10 @@ func withoutDrawn(v any, key string) any {
 	case string:
 		if prefix := "kube-api-access-"; key == "name" && strings.HasPrefix(v, prefix) {
 			return prefix + "*"
+		}
+	case float64: // a decoded answer has integers where a Go type of the server has floats
+		if n := int64(v); float64(n) == v {
+			return n
 		}
 	}
 	return v
