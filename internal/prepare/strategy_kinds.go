@@ -124,7 +124,7 @@ func propagateDryRun(o *members, in Input) {
 }
 
 // completeTokenRequest sets the ServiceAccount in a TokenRequest (pkg/registry/core/serviceaccount/storage/token.go).
-// Its uid, which it has from 1.34 on, is the one that [ReadStored] makes up; the audience is the default one of a server.
+// Its uid, which it has from 1.34 on, is the one that [ReadStored] makes up; the audience is the default of a server.
 func completeTokenRequest(o *members, in Input) {
 	o.edit("metadata", func(meta *members) {
 		meta.fillText("name", in.Name)

@@ -306,7 +306,8 @@ func (a *agreement) grant(req *request, made *celgate.Request, prepared *celgate
 	objects := []map[string]any{{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "default"}}}
 	for i, q := range req.m.accesses {
 		if a.rand.IntN(2) > 0 && q.verb.render(at.Text) != "" {
-			objects = append(objects, q.grant(i, func(l textLeaf) string { return l.render(at.Text) }, made.UserInfo)...)
+			texts := func(l textLeaf) string { return l.render(at.Text) }
+			objects = append(objects, q.grant(i, texts, made.UserInfo)...)
 		}
 	}
 	cluster, err := state.New(a.room.Types, objects...)

@@ -86,7 +86,8 @@ func (b bed) draw(rng *rand.Rand) (old, now judge) {
 	x, y, z := pick(), pick(), pick()
 	both := [][2]judge{
 		{x, y}, {conjoin(x, y), x}, {disjoin(x, y), y}, {conjoin(x, y), disjoin(x, y)}, {conjoin(x, y), conjoin(y, x)},
-		{negate(conjoin(x, y)), disjoin(negate(x), negate(y))}, {conjoin(x, y), conjoin(x, z)}, {disjoin(x, y), disjoin(z, y)},
+		{negate(conjoin(x, y)), disjoin(negate(x), negate(y))}, {conjoin(x, y), conjoin(x, z)},
+		{disjoin(x, y), disjoin(z, y)},
 		{choose(x, y, z), disjoin(conjoin(x, y), conjoin(negate(x), z))}, {choose(x, y, z), choose(x, z, y)},
 		{conjoin(x, disjoin(y, z)), disjoin(conjoin(x, y), conjoin(x, z))}, {x, negate(negate(x))}, {x, negate(x)},
 		{conjoin(x, disjoin(y, z)), conjoin(x, y)},

@@ -59,7 +59,9 @@ func (f *frame) compareInts(a, b leaf) func(c int64) solve.Formula {
 			}
 		}
 		if y, ok := b.(intLeaf); ok && y.isConst() {
-			return func(c int64) solve.Formula { return f.isAtMost(x, new(big.Int).Add(big.NewInt(y.more), big.NewInt(c))) }
+			return func(c int64) solve.Formula {
+				return f.isAtMost(x, new(big.Int).Add(big.NewInt(y.more), big.NewInt(c)))
+			}
 		}
 	case intLeaf:
 		switch y := b.(type) {
