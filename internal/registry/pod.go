@@ -99,12 +99,9 @@ func (j *judge) podSpec(spec *place, part podOf) {
 		of.grace = &n
 	}
 	if len(part.claims) > 0 {
-		volumes.value = withoutNamed(volumes.value, part.claims)
+		volumes.value = withClaims(volumes.value, part.claims)
 	}
 	of.volumes = j.volumes(&volumes, part.name)
-	for _, name := range part.claims {
-		of.volumes[name] = map[string]any{"name": name, "persistentVolumeClaim": map[string]any{"claimName": name}}
-	}
 	of.claims = j.podClaims(&claims)
 	containers, initial := spec.member("containers"), spec.member("initContainers")
 	j.containers(&containers, of)
@@ -153,16 +150,22 @@ func (j *judge) overhead(p *place, amounts any) {
 	j.requirements(&of, j.containerResourceName)
 }
 
-func withoutNamed(volumes any, names []string) any {
-	list, _ := volumes.([]any)
-	kept := make([]any, 0, len(list))
-	for _, v := range list {
-		volume, _ := v.(map[string]any)
-		if name, _ := volume["name"].(string); !slices.Contains(names, name) {
-			kept = append(kept, v)
+// withClaims returns volumes of the claims of a StatefulSet, before the other volumes of the Pod with other names.
+func withClaims(volumes any, claims []string) any {
+	var all []any
+	for i, name := range claims {
+		if !slices.Contains(claims[:i], name) {
+			all = append(all, map[string]any{"name": name, "persistentVolumeClaim": map[string]any{"claimName": name}})
 		}
 	}
-	return kept
+	list, _ := volumes.([]any)
+	for _, v := range list {
+		volume, _ := v.(map[string]any)
+		if name, _ := volume["name"].(string); !slices.Contains(claims, name) {
+			all = append(all, v)
+		}
+	}
+	return all
 }
 
 // podClaims judges the resource claims of a Pod and returns their names.

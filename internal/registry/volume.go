@@ -20,15 +20,18 @@ var volumeSources []volumeSource
 
 func init() {
 	volumeSources = []volumeSource{
-		{"hostPath", "hostPath", (*judge).hostPath}, {"gitRepo", "gitRepo", nil},
-		{"gcePersistentDisk", "gcePersistentDisk", nil}, {"awsElasticBlockStore", "awsElasticBlockStore", nil},
+		{"hostPath", "hostPath", (*judge).hostPath}, {"gitRepo", "gitRepo", (*judge).gitRepo},
+		{"gcePersistentDisk", "gcePersistentDisk", func(j *judge, p *place) { j.disk(p, "pdName") }},
+		{"awsElasticBlockStore", "awsElasticBlockStore", func(j *judge, p *place) { j.disk(p, "volumeID") }},
 		{"secret", "secret", func(j *judge, p *place) { j.files(p, "secretName") }}, {"nfs", "nfs", (*judge).nfs},
-		{"iscsi", "iscsi", nil}, {"glusterfs", "glusterfs", nil}, {"flocker", "flocker", nil},
+		{"iscsi", "iscsi", (*judge).iscsi}, {"glusterfs", "glusterfs", requiring("endpoints", "path")},
+		{"flocker", "flocker", (*judge).flocker},
 		{"persistentVolumeClaim", "persistentVolumeClaim", func(j *judge, p *place) {
 			name := p.member("claimName")
 			j.needs(&name)
 		}},
-		{"rbd", "rbd", nil}, {"cinder", "cinder", nil}, {"cephfs", "cephFS", nil}, {"quobyte", "quobyte", nil},
+		{"rbd", "rbd", (*judge).rbd}, {"cinder", "cinder", (*judge).cinder}, {"cephfs", "cephFS", (*judge).cephFS},
+		{"quobyte", "quobyte", (*judge).quobyte},
 		{"downwardAPI", "downwarAPI", func(j *judge, p *place) {
 			mode, items := p.member("defaultMode"), p.member("items")
 			j.fileMode(&mode)
@@ -37,11 +40,15 @@ func init() {
 				j.downwardFile(p, &at)
 			}
 		}},
-		{"fc", "fc", nil}, {"flexVolume", "flexVolume", nil},
-		{"configMap", "configMap", func(j *judge, p *place) { j.files(p, "name") }}, {"azureFile", "azureFile", nil},
-		{"vsphereVolume", "vsphereVolume", nil}, {"photonPersistentDisk", "photonPersistentDisk", nil},
-		{"portworxVolume", "portworxVolume", nil}, {"azureDisk", "azureDisk", nil}, {"storageos", "storageos", nil},
-		{"projected", "projected", (*judge).projection}, {"scaleIO", "scaleIO", nil}, {"csi", "csi", (*judge).csi},
+		{"fc", "fc", (*judge).fibreChannel}, {"flexVolume", "flexVolume", (*judge).flexVolume},
+		{"configMap", "configMap", func(j *judge, p *place) { j.files(p, "name") }},
+		{"azureFile", "azureFile", requiring("secretName", "shareName")},
+		{"vsphereVolume", "vsphereVolume", requiring("volumePath")},
+		{"photonPersistentDisk", "photonPersistentDisk", requiring("pdID")},
+		{"portworxVolume", "portworxVolume", requiring("volumeID")}, {"azureDisk", "azureDisk", (*judge).azureDisk},
+		{"storageos", "storageos", (*judge).storageOS},
+		{"projected", "projected", (*judge).projection},
+		{"scaleIO", "scaleIO", requiring("gateway", "system", "volumeName")}, {"csi", "csi", (*judge).csi},
 		{"ephemeral", "ephemeral", (*judge).ephemeral},
 		{"image", "image", func(j *judge, p *place) {
 			policy := p.member("pullPolicy")
