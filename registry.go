@@ -99,8 +99,12 @@ func (e *Engine) leaveValidation(req *Request, d *Decision) {
 		d.leave("validation of " + req.SubResource)
 	case !registry.Judges(req.Kind.GroupKind()):
 		d.leave(registry.Unvalidated)
+	case req.Kind.GroupKind() == serviceKind && registry.Allocates(req.Object, req.OldObject):
+		d.leave("allocation of the given addresses and ports")
 	}
 }
+
+var serviceKind = schema.GroupKind{Kind: "Service"}
 
 // advice returns the registry's warnings, which it adds before validating policies. before is the object after the
 // mutating phase.

@@ -137,7 +137,7 @@ status: {hard: {secrets: "0"}, used: {secrets: "0"}}
 		"Pod bad":             {},
 		"Pod host":            {},
 		"ConfigMap not valid": {},
-		"ConfigMap here":      {allowed: true, unasked: "does not have these objects of the manifests"},
+		"ConfigMap here":      {allowed: true, unasked: "an object of the manifests is missing in the cluster"},
 		"Namespace soon":      {allowed: true},
 		"Service web":         {allowed: true, differs: `the server refuses it: Internal error occurred: failed calling webhook "services.nobody.example"`},
 		"Secret s":            {allowed: true, differs: "the server refuses it: secrets \"s\" is forbidden: exceeded quota: few"},

@@ -61,7 +61,7 @@ type result struct {
 // on that change objects.
 func celgate(t *testing.T, stdin string, args ...string) result {
 	t.Helper()
-	if args[0] == "apply" || args[0] == "explain" {
+	if args[0] == "apply" || args[0] == "explain" || args[0] == "diff" {
 		if !slices.Contains(args, "--confirm") {
 			args = append([]string{args[0], "--admission-plugins=-*"}, args[1:]...)
 		}
@@ -145,6 +145,33 @@ func keep(t *testing.T, text string) {
 		if status := answer.Status(); status != nil {
 			t.Fatalf("%s: %s", path, status.Message)
 		}
+		if tree["kind"] == "CustomResourceDefinition" {
+			awaitServed(t, tree)
+		}
+	}
+}
+
+// awaitServed waits until the server serves the kind of a definition.
+func awaitServed(t *testing.T, definition map[string]any) {
+	t.Helper()
+	spec := definition["spec"].(map[string]any)
+	names := spec["names"].(map[string]any)
+	for _, v := range spec["versions"].([]any) {
+		version := v.(map[string]any)
+		if version["served"] != true {
+			continue
+		}
+		path := fmt.Sprintf("/apis/%s/%s/%s", spec["group"], version["name"], names["plural"])
+		eventually(t, func() string {
+			answer, err := api.Do(t.Context(), server.Call{Method: http.MethodGet, Path: path})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if answer.Code == http.StatusNotFound {
+				return path + " is not served"
+			}
+			return ""
+		})
 	}
 }
 

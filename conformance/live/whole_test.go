@@ -324,8 +324,11 @@ func nameOfLevel(level, version string) string {
 func isNamed(unchecked []string, difference string) bool {
 	return strings.HasPrefix(difference, "the server refuses it: ") && slices.ContainsFunc(unchecked, func(part string) bool {
 		name, _, _ := strings.Cut(part, " ")
-		if name == "validation" {
+		switch name {
+		case "validation":
 			return strings.Contains(difference, " is invalid: ")
+		case "allocation":
+			return strings.Contains(difference, "allocate") || strings.Contains(difference, "not in the valid range")
 		}
 		return strings.Contains(difference, name)
 	})

@@ -326,3 +326,44 @@ func (j *judge) traffic(spec *place, kind string) {
 		}
 	}
 }
+
+// Allocates reports whether a Service asks for addresses or ports that the server must still find free and in its
+// ranges; old is the stored Service, nil for a new one.
+func Allocates(service, old map[string]any) bool {
+	given, had := claimedBy(service), claimedBy(old)
+	for claim := range given {
+		if !had[claim] {
+			return true
+		}
+	}
+	return false
+}
+
+// claimedBy returns the addresses and the ports of nodes that a Service names.
+func claimedBy(service map[string]any) map[string]bool {
+	claims := map[string]bool{}
+	object := place{value: service}
+	spec := object.member("spec")
+	if kind := spec.member("type"); kind.text() == "ExternalName" {
+		return claims
+	}
+	first, ips, health := spec.member("clusterIP"), spec.member("clusterIPs"), spec.member("healthCheckNodePort")
+	for _, ip := range append(ips.texts(), first.text()) {
+		if ip != "" && ip != "None" {
+			claims[ip] = true
+		}
+	}
+	ports := spec.member("ports")
+	numbers := []int64{health.number()}
+	for i := range ports.size() {
+		at := ports.item(i)
+		port := at.member("nodePort")
+		numbers = append(numbers, port.number())
+	}
+	for _, n := range numbers {
+		if n != 0 {
+			claims[fmt.Sprint(n)] = true
+		}
+	}
+	return claims
+}
