@@ -173,7 +173,8 @@ func TestParamsOfOthers(t *testing.T) {
 		return func() string {
 			if text, _ := status(t, resource, "leak"); !strings.Contains(text,
 				"reason: AuthorUnknown\n  status: \"False\"\n  type: Ready\n") ||
-				!strings.Contains(text, resource+".policy.celgate.dev NAME celgate.dev/approved=") {
+				!strings.Contains(strings.Join(strings.Fields(text), " "), // the text is wrapped
+					resource+".policy.celgate.dev NAME celgate.dev/approved=") {
 				return text
 			}
 			return ""
