@@ -99,7 +99,8 @@ func (e *Engine) leaveValidation(req *Request, d *Decision) {
 		d.leave("validation of " + req.SubResource)
 	case !registry.Judges(req.Kind.GroupKind()):
 		d.leave(registry.Unvalidated)
-	case req.Kind.GroupKind() == serviceKind && registry.Allocates(req.Object, req.OldObject):
+	case req.Kind.GroupKind() == serviceKind && registry.Allocates(req.Object, req.OldObject,
+		prepare.MadeUpMembers(req.Object, resource)):
 		d.leave("allocation of the given addresses and ports")
 	}
 }

@@ -1,4 +1,4 @@
-// Package spoil makes objects of built-in kinds that API servers may refuse: valid ones with one field that is not as it was.
+// Package spoil makes objects of built-in kinds that API servers may refuse: valid ones with one changed field.
 package spoil
 
 import (

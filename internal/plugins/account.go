@@ -10,7 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/schema"
@@ -66,7 +66,7 @@ func isMirror(pod map[string]any) bool {
 // format of the refusal if it is missing.
 func (c *call) account(lookup string) (map[string]any, error) {
 	name := c.spec().Text("serviceAccountName")
-	if messages := path.IsValidPathSegmentName(name); len(messages) > 0 { // the server's client does not send it
+	if messages := content.IsPathSegmentName(name); len(messages) > 0 { // the server's client does not send it
 		return nil, c.forbid(lookup, c.Namespace, name, fmt.Errorf("invalid resource name %q: %v", name, messages))
 	}
 	account, err := c.cluster.Get(c.ctx, accountKind, c.Namespace, name)
