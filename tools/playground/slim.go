@@ -12,9 +12,9 @@ import (
 	"strings"
 )
 
-// The code that a browser does not need: the encodings of API types as protocol buffers, CBOR and OpenAPI documents, the
-// network, and the metrics and command-line flags of components. The module is built with copies of these modules in
-// which those parts are empty; the code that decides does not change.
+// The code that a browser does not need: the encodings of API types as protocol buffers, CBOR and OpenAPI documents,
+// the network, and the metrics and command-line flags of components. The module is built with copies of these modules
+// in which those parts are empty; the code that decides does not change.
 var slimmed = []slim{
 	{module: "k8s.io/api", emptied: []string{"types_swagger_doc_generated.go"}}, // what fields are for
 	{module: "k8s.io/apiextensions-apiserver"},
