@@ -21,16 +21,8 @@ type confirmation struct {
 
 // TestConfirm compares answers with those of a server with all its plugins, a quota, and an unreachable webhook.
 func TestConfirm(t *testing.T) {
-	whole, err := server.Start(t.Context(), server.Options{Plugins: server.Disturbing})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := whole.Stop(); err != nil {
-			t.Error(err)
-		}
-	}()
-	for _, object := range objects(t, `
+	whole := startWhole(t)
+	createAll(t, whole, `
 apiVersion: v1
 kind: Namespace
 metadata: {name: shop, labels: {pod-security.kubernetes.io/enforce: baseline}}
@@ -71,9 +63,7 @@ webhooks:
   failurePolicy: Fail
   clientConfig: {url: "https://127.0.0.1:1/"}
   rules: [{apiGroups: [""], apiVersions: [v1], resources: [services], operations: [CREATE]}]
-`) {
-		create(t, whole, object)
-	}
+`)
 	// The controller that counts existing objects does not run.
 	quota := objects(t, `
 apiVersion: v1
@@ -162,6 +152,14 @@ status: {hard: {secrets: "0"}, used: {secrets: "0"}}
 		whole.Kubeconfig, "--confirm", "-")
 	if r.code != 1 || !strings.Contains(r.stdout, "differs: the server refuses it: secrets \"s\" is forbidden") {
 		t.Errorf("%+v", r)
+	}
+}
+
+// createAll creates objects for good.
+func createAll(t *testing.T, on *server.Server, text string) {
+	t.Helper()
+	for _, object := range objects(t, text) {
+		create(t, on, object)
 	}
 }
 

@@ -99,9 +99,8 @@ func TestWhole(t *testing.T) {
 	}
 	valid = append(valid, more...)
 	whole := startWhole(t)
-	for _, object := range objects(t, wholeWorld) {
-		create(t, whole, object)
-	}
+	createAll(t, whole, anything)
+	createAll(t, whole, wholeWorld)
 	r := rand.New(rand.NewPCG(*spoiledSeed, 1))
 	// What celgate takes for the state of the cluster would change the answers to other objects, but not those of the
 	// server to dry runs.
@@ -227,9 +226,6 @@ func startWhole(t *testing.T) *server.Server {
 			t.Error(err)
 		}
 	})
-	for _, object := range objects(t, anything) {
-		create(t, whole, object)
-	}
 	return whole
 }
 
@@ -237,6 +233,7 @@ func startWhole(t *testing.T) *server.Server {
 // the tables of Kubernetes, which say what each level takes, and for further ones.
 func TestPodSecurity(t *testing.T) {
 	whole := startWhole(t)
+	createAll(t, whole, anything)
 	module, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}",
 		"k8s.io/pod-security-admission").Output()
 	if err != nil {
@@ -250,14 +247,12 @@ func TestPodSecurity(t *testing.T) {
 	for _, level := range levels {
 		for _, version := range versions {
 			name := nameOfLevel(level, version)
-			for _, object := range objects(t, fmt.Sprintf(`
+			createAll(t, whole, fmt.Sprintf(`
 {apiVersion: v1, kind: Namespace, metadata: {name: %[1]s, labels: {pod-security.kubernetes.io/enforce: %[2]s,
   pod-security.kubernetes.io/enforce-version: %[3]s, pod-security.kubernetes.io/warn: restricted}}}
 ---
 {apiVersion: v1, kind: ServiceAccount, metadata: {name: default, namespace: %[1]s}}
-`, name, level, version)) {
-				create(t, whole, object)
-			}
+`, name, level, version))
 		}
 	}
 	var files []string
