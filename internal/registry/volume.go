@@ -26,10 +26,7 @@ func init() {
 		{"secret", "secret", func(j *judge, p *place) { j.files(p, "secretName") }}, {"nfs", "nfs", (*judge).nfs},
 		{"iscsi", "iscsi", (*judge).iscsi}, {"glusterfs", "glusterfs", requiring("endpoints", "path")},
 		{"flocker", "flocker", (*judge).flocker},
-		{"persistentVolumeClaim", "persistentVolumeClaim", func(j *judge, p *place) {
-			name := p.member("claimName")
-			j.needs(&name)
-		}},
+		{"persistentVolumeClaim", "persistentVolumeClaim", requiring("claimName")},
 		{"rbd", "rbd", (*judge).rbd}, {"cinder", "cinder", (*judge).cinder}, {"cephfs", "cephFS", (*judge).cephFS},
 		{"quobyte", "quobyte", (*judge).quobyte},
 		{"downwardAPI", "downwarAPI", func(j *judge, p *place) {
