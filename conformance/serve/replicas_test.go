@@ -214,10 +214,11 @@ func service(t *testing.T, kubeconfig string, n int, flags ...string) *replicas 
 	t.Helper()
 	installDefinitions(t)
 	r := &replicas{balancer: balance(t)}
-	t.Cleanup(func() { // before celgate ends: nothing is to call it any more
+	t.Cleanup(func() { // after the replicas have ended: they would write the configurations again
 		for _, kind := range []string{"mutating", "validating"} {
 			remove(t, webhookPath+kind+"webhookconfigurations/celgate")
 		}
+		awaitUnguarded(t)
 	})
 	// A Service of this type leads the API server to any address. It sends over HTTP/1.1 to Services, unlike to
 	// URLs of loopback, so that replicas share the load.
@@ -260,6 +261,26 @@ spec: {type: ExternalName, externalName: localhost}
 		return ""
 	})
 	return r
+}
+
+// awaitUnguarded waits until the API server asks no webhook about celgate's own kinds any more: it learns of a removed
+// configuration a moment later, and the next test would meet a webhook whose program has ended.
+func awaitUnguarded(t *testing.T) {
+	t.Helper()
+	tree := documents(t, []byte(allowance))[0]
+	eventually(t, 10*time.Second, func() string {
+		answer, err := api.Do(context.Background(), server.Call{
+			Method: http.MethodPost, Path: dialectPath + "admissionpolicies",
+			Query: map[string][]string{"dryRun": {"All"}}, Body: tree,
+		})
+		if err != nil {
+			return err.Error()
+		}
+		if status := answer.Status(); status != nil && strings.Contains(status.Message, "failed calling webhook") {
+			return status.Message
+		}
+		return ""
+	})
 }
 
 // start adds a replica.
