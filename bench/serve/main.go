@@ -206,13 +206,17 @@ func (b *bench) run(ctx context.Context, out io.Writer) error {
 		defer s.stop()
 		sides = append(sides, s)
 	}
-	for range b.rounds {
-		for _, s := range sides {
+	for round := range b.rounds {
+		order := slices.Clone(sides) // there and back, so that none always follows the same one
+		if round%2 == 1 {
+			slices.Reverse(order)
+		}
+		for _, s := range order {
 			if err := s.askSteadily(b.rate, b.turn); err != nil {
 				return fmt.Errorf("%s: %w", s.name, err)
 			}
 		}
-		for _, s := range sides {
+		for _, s := range order {
 			if err := s.askFlatOut(b.turn); err != nil {
 				return fmt.Errorf("%s: %w", s.name, err)
 			}
