@@ -23,7 +23,7 @@ func (e *Engine) Admit(ctx context.Context, p *Prepared) (*Decision, error) {
 	}
 	e.leaveWebhooks(ctx, policy.PhaseMutation, &p.request, decision)
 	next := e.register(&p.request, decision.Object, sharesLabels)
-	if err = e.refusal(ctx, next); err == nil {
+	if err = e.refusal(ctx, next, decision); err == nil {
 		err = e.policyRefusal(ctx, next)
 	}
 	if err == nil {

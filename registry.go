@@ -39,7 +39,8 @@ func (e *Engine) register(req *Request, object map[string]any, sharesLabels bool
 }
 
 // refusal returns the registry's error about an object whose namespace a mutation has changed, or that is not valid.
-func (e *Engine) refusal(ctx context.Context, req *Request) error {
+// Warnings about parts that were not valid before go to the decision.
+func (e *Engine) refusal(ctx context.Context, req *Request, d *Decision) error {
 	if given := tree.Object(req.Object).Namespace(); given != "" && req.Namespace != "" && given != req.Namespace &&
 		req.Kind != namespaceKind {
 		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
@@ -48,7 +49,10 @@ func (e *Engine) refusal(ctx context.Context, req *Request) error {
 	if req.Object == nil || resource == nil || policyResource(req.Resource.GroupResource()) {
 		return nil
 	}
-	errs, err := e.invalid(ctx, req, resource)
+	errs, warnings, err := e.invalid(ctx, req, resource)
+	for _, text := range warnings {
+		d.warn(Warning{Text: text})
+	}
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
@@ -60,8 +64,10 @@ func (e *Engine) refusal(ctx context.Context, req *Request) error {
 		tree.Object(req.Object).Name(), errs)
 }
 
-// invalid returns the registry's errors about the object of a request.
-func (e *Engine) invalid(ctx context.Context, req *Request, resource *schema.Resource) (field.ErrorList, error) {
+// invalid returns the registry's errors about the object of a request, and its warnings about parts that were invalid
+// before.
+func (e *Engine) invalid(ctx context.Context, req *Request, resource *schema.Resource) (errs field.ErrorList,
+	warnings []string, err error) {
 	creates := req.SubResource == "" && req.Operation == Create
 	updates := req.SubResource == "" && req.Operation == Update && req.OldObject != nil
 	if resource.Definition == nil {
@@ -69,24 +75,24 @@ func (e *Engine) invalid(ctx context.Context, req *Request, resource *schema.Res
 			Kind: req.Kind.GroupKind(), Namespaced: resource.Namespaced, Type: e.types.Type(req.Kind)}
 		switch {
 		case creates:
-			return builtin.Create(req.Object), nil
+			errs = builtin.Create(req.Object)
 		case updates:
-			return builtin.Update(req.Object, req.OldObject), nil
+			errs = builtin.Update(req.Object, req.OldObject)
 		}
-		return nil, nil
+		return errs, nil, nil
 	}
 	custom, err := e.customs.CustomOf(resource)
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, nil, err
 	case creates:
-		return custom.Create(ctx, req.Object), nil
+		errs = custom.Create(ctx, req.Object)
 	case updates:
-		return custom.Update(ctx, req.Object, req.OldObject), nil
+		errs, warnings = custom.Update(ctx, req.Object, req.OldObject)
 	case req.SubResource == "status" && req.OldObject != nil:
-		return custom.UpdateStatus(ctx, req.Object, req.OldObject), nil
+		errs, warnings = custom.UpdateStatus(ctx, req.Object, req.OldObject)
 	}
-	return nil, nil
+	return errs, warnings, nil
 }
 
 // leaveValidation records the registry's validation of an accepted request that this engine does not simulate.

@@ -18,8 +18,6 @@ type generator struct {
 	// the server uses only the first.
 	plausible bool
 
-	valid bool // instances of custom schemas fit
-
 	warned bool // texts and keys that the server warns about are likely
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -19,7 +20,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/warning"
 
+	"github.com/celgate/celgate/conformance/custom"
 	"github.com/celgate/celgate/internal/prepare"
 	refuses "github.com/celgate/celgate/internal/registry"
 )
@@ -158,115 +161,15 @@ func aboutMetadata(path string) bool {
 		"ownerReferences", "generation", "uid", "resourceVersion"}, member[:end])
 }
 
-// constrain adds rules that instances may break to a schema and those below it.
-func constrain(g *generator, s map[string]any, rules bool) {
-	switch s["type"] {
-	case "object":
-		properties, _ := s["properties"].(map[string]any)
-		names := slices.Sorted(keys(properties))
-		if len(names) > 0 && g.IntN(3) == 0 {
-			s["required"] = []any{pick(g, names)}
-		}
-		for _, name := range names {
-			if p, ok := properties[name].(map[string]any); ok {
-				constrain(g, p, rules && s["x-kubernetes-embedded-resource"] == nil)
-			}
-		}
-		if inner, ok := s["additionalProperties"].(map[string]any); ok {
-			constrain(g, inner, false)
-		}
-		if g.IntN(4) == 0 {
-			s["maxProperties"] = int64(g.IntN(3))
-		}
-		if rules && len(names) > 0 && g.IntN(2) == 0 {
-			name := pick(g, names)
-			addRule(g, s, "has(self."+name+")", "self == oldSelf", "!has(self."+name+") || has(oldSelf."+name+")", "false")
-		}
-	case "array":
-		if inner, ok := s["items"].(map[string]any); ok {
-			constrain(g, inner, false)
-			if inner["type"] == "string" || inner["type"] == "integer" {
-				if inner["nullable"] == nil && g.IntN(2) == 0 {
-					s["x-kubernetes-list-type"] = "set"
-				}
-			}
-		}
-		s["maxItems"] = int64(1 + g.IntN(2))
-		if rules && g.IntN(3) == 0 {
-			addRule(g, s, "size(self) == 1", "size(self) >= size(oldSelf)")
-		}
-	case "string":
-		switch g.IntN(5) {
-		case 0:
-			s["enum"] = []any{"text", "other"}
-		case 1:
-			s["maxLength"] = int64(g.IntN(6))
-		case 2:
-			s["pattern"] = pick(g, []string{"^t", "^x", "t{2}"})
-		case 3:
-			s["format"] = pick(g, []string{"date", "ipv4", "uuid", "k8s-short-name"})
-		}
-	case "integer":
-		switch g.IntN(4) {
-		case 0:
-			s["minimum"] = int64(g.IntN(6))
-		case 1:
-			s["multipleOf"] = float64(2)
-		case 2:
-			s["maximum"], s["exclusiveMaximum"] = int64(3), g.IntN(2) == 0
-		}
-		if rules && g.IntN(3) == 0 {
-			addRule(g, s, "self > 3", "self == oldSelf", "self / 0 == 1")
-		}
-	}
-	delete(s, "default") // which would have to keep the rules
-}
-
-func addRule(g *generator, s map[string]any, expressions ...string) {
-	rule := map[string]any{"rule": pick(g, expressions)}
-	switch g.IntN(5) {
-	case 0:
-		rule["message"] = "not so"
-	case 1:
-		rule["messageExpression"] = pick(g, []string{"'not ' + string(1)", "''", "'a\nb'"})
-	case 2:
-		rule["reason"] = pick(g, []string{"FieldValueForbidden", "FieldValueRequired", "FieldValueDuplicate"})
-	}
-	s["x-kubernetes-validations"] = []any{rule}
-}
-
 // TestCustomRefusals compares the errors about objects of random definitions: on create, on update, and in their
 // status.
 func TestCustomRefusals(t *testing.T) {
 	types := registry(t)
-	g := &generator{Rand: rand.New(rand.NewPCG(*seed, 6))}
-	compared, refused := 0, 0
+	g := &custom.Generator{Rand: rand.New(rand.NewPCG(*seed, 6))}
+	compared, refused, warned := 0, 0, 0
 	for i := range *count {
-		s := g.schema(0)
-		for _, member := range []string{"x-kubernetes-embedded-resource", "nullable", "default", "x-kubernetes-int-or-string",
-			"items", "additionalProperties", "x-kubernetes-preserve-unknown-fields"} {
-			delete(s, member)
-		}
-		s["type"] = "object"
-		spec := g.schema(1)
-		constrain(g, spec, true)
-		s["properties"] = map[string]any{"spec": spec, "status": map[string]any{"type": "object",
-			"properties": map[string]any{"n": map[string]any{"type": "integer", "maximum": int64(4)}}}}
-		if g.IntN(3) == 0 {
-			addRule(g, s, "has(self.spec)", "self.metadata.name != 'b'", "self.spec == oldSelf.spec")
-		}
-		version := map[string]any{"name": "v1", "served": true, "storage": true,
-			"schema": map[string]any{"openAPIV3Schema": s}, "subresources": map[string]any{"status": map[string]any{}}}
-		if g.IntN(3) == 0 {
-			version["subresources"].(map[string]any)["scale"] = map[string]any{
-				"specReplicasPath": ".spec." + pick(g, names), "statusReplicasPath": ".status.n"}
-		}
-		definition := map[string]any{
-			"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-			"metadata": map[string]any{"name": "widgets.lab.example.test"},
-			"spec": map[string]any{"group": widget.Group, "scope": "Namespaced",
-				"names": map[string]any{"plural": "widgets", "kind": widget.Kind}, "versions": []any{version}},
-		}
+		d := g.NewDefinition(widget.Group, widget.Kind, "widgets")
+		definition := d.Object(d.Schema)
 		with, err := types.WithCustomResources(definition)
 		if err != nil {
 			t.Fatalf("schema %d: %v", i, err)
@@ -275,17 +178,9 @@ func TestCustomRefusals(t *testing.T) {
 		if err != nil {
 			t.Fatalf("schema %d: %v", i, err)
 		}
-		strategy, status := customStrategies(t, version)
+		strategy, status := customStrategies(t, d.Version(d.Schema))
 		make := func() map[string]any {
-			in, ok := g.instance(s, 0).(map[string]any)
-			if !ok {
-				return nil
-			}
-			in["apiVersion"], in["kind"] = widget.GroupVersion().String(), widget.Kind
-			in["metadata"] = map[string]any{"name": pick(g, []string{"a", "a", "a", "b", "B"}), "namespace": "shop"}
-			if g.IntN(2) == 0 {
-				in["status"] = map[string]any{"n": pick(g, []any{int64(3), int64(9), "x", int64(-1)})}
-			}
+			in := g.NewObject(d, "shop")
 			made, _, err := prepare.Canonical(in, with, widget)
 			if err != nil {
 				return nil
@@ -295,20 +190,26 @@ func TestCustomRefusals(t *testing.T) {
 			return made
 		}
 		ctx := genericapirequest.WithNamespace(context.Background(), "shop")
-		same := func(what string, object, old map[string]any, ask func() field.ErrorList, ours field.ErrorList) {
-			server := ask()
+		same := func(what string, object, old map[string]any, ask func(context.Context) field.ErrorList,
+			ours field.ErrorList, warnings []string) {
+			want := append(sortedTexts(ours), warnings...)
+			var server []string
 			for range 50 { // equality of maps ends at a difference, in random order, or at an error
-				if slices.Equal(sortedTexts(server), sortedTexts(ours)) {
+				told := map[string]bool{}
+				server = sortedTexts(ask(warning.WithWarningRecorder(ctx, recorder(told))))
+				refuses := len(server) > 0
+				server = append(server, slices.Sorted(maps.Keys(told))...)
+				if equal := slices.Equal(server, want); equal {
+					if refuses {
+						refused++
+					}
+					warned += len(told)
 					break
 				}
-				server = ask()
 			}
 			compared++
-			if len(server) > 0 {
-				refused++
-			}
-			if !slices.Equal(sortedTexts(server), sortedTexts(ours)) {
-				t.Errorf("schema %d, %s: %v\n%v\nserver:  %v\ncelgate: %v", i, what, object, old, server, ours)
+			if !slices.Equal(server, want) {
+				t.Errorf("schema %d, %s: %v\n%v\nserver:  %v\ncelgate: %v", i, what, object, old, server, want)
 			}
 		}
 		for range 5 {
@@ -319,25 +220,33 @@ func TestCustomRefusals(t *testing.T) {
 			wrap := func(object map[string]any) runtime.Object {
 				return &unstructured.Unstructured{Object: runtime.DeepCopyJSON(object)}
 			}
-			same("create", object, nil, func() field.ErrorList { return rest.ValidateCreate(ctx, wrap(object), strategy) },
-				ours.Create(ctx, object))
-			same("update", object, old, func() field.ErrorList {
+			same("create", object, nil, func(ctx context.Context) field.ErrorList {
+				return rest.ValidateCreate(ctx, wrap(object), strategy)
+			}, ours.Create(ctx, object), nil)
+			errs, warnings := ours.Update(ctx, object, old)
+			same("update", object, old, func(ctx context.Context) field.ErrorList {
 				return rest.ValidateUpdate(ctx, wrap(object), wrap(old), strategy)
-			}, ours.Update(ctx, object, old))
-			same("status", object, old, func() field.ErrorList {
+			}, errs, warnings)
+			errs, warnings = ours.UpdateStatus(ctx, object, old)
+			same("status", object, old, func(ctx context.Context) field.ErrorList {
 				return rest.ValidateUpdate(ctx, wrap(object), wrap(old), status)
-			}, ours.UpdateStatus(ctx, object, old))
+			}, errs, warnings)
 			if t.Failed() {
-				text, _ := json.Marshal(s)
+				text, _ := json.Marshal(d.Schema)
 				t.Fatalf("%s", text)
 			}
 		}
 	}
-	t.Logf("%d comparisons, %d refused", compared, refused)
-	if refused < compared/4 || refused == compared {
-		t.Errorf("%d of %d were refused", refused, compared)
+	t.Logf("%d comparisons, %d refused, %d warnings", compared, refused, warned)
+	if refused < compared/4 || refused == compared || warned == 0 {
+		t.Errorf("%d of %d were refused, %d warnings", refused, compared, warned)
 	}
 }
+
+// A recorder keeps the warnings of the server.
+type recorder map[string]bool
+
+func (r recorder) AddWarning(_, text string) { r[text] = true }
 
 // customStrategies are the server's for a version of a definition
 // (apiextensions-apiserver pkg/apiserver/customresource_handler.go v0.37.2).

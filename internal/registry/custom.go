@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -26,6 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/common"
+	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/schema"
@@ -139,15 +141,36 @@ func (c *Custom) Create(ctx context.Context, object map[string]any) field.ErrorL
 	return errs
 }
 
-// Update returns the server's errors about an object that replaces old. Unchanged parts are not judged again.
-func (c *Custom) Update(ctx context.Context, object, old map[string]any) field.ErrorList {
-	return c.update(ctx, object, old, false)
+// Update returns the server's errors about an object that replaces old. Unchanged parts are not judged again: what
+// rules say of them are warnings.
+func (c *Custom) Update(ctx context.Context, object, old map[string]any) (errs field.ErrorList, warnings []string) {
+	ctx, told := withRecorder(ctx)
+	errs = c.update(ctx, object, old, false)
+	return errs, told.sorted()
 }
 
 // UpdateStatus is Update for the subresource status
 // (apiextensions-apiserver pkg/registry/customresource/status_strategy.go v0.37.2).
-func (c *Custom) UpdateStatus(ctx context.Context, object, old map[string]any) field.ErrorList {
-	return c.update(ctx, object, old, true)
+func (c *Custom) UpdateStatus(ctx context.Context, object, old map[string]any) (errs field.ErrorList,
+	warnings []string) {
+	ctx, told := withRecorder(ctx)
+	errs = c.update(ctx, object, old, true)
+	return errs, told.sorted()
+}
+
+// A recorder keeps warnings, each once.
+type recorder map[string]bool
+
+// AddWarning keeps a warning; the agent is that of a header.
+func (r recorder) AddWarning(_, text string) { r[text] = true }
+
+// sorted returns the warnings, which the server sends in the random order of maps.
+func (r recorder) sorted() []string { return slices.Sorted(maps.Keys(r)) }
+
+// withRecorder returns a context for the packages of the server whose warnings the recorder keeps.
+func withRecorder(ctx context.Context) (context.Context, recorder) {
+	r := recorder{}
+	return warning.WithWarningRecorder(ctx, r), r
 }
 
 func (c *Custom) update(ctx context.Context, object, old map[string]any, onlyStatus bool) field.ErrorList {
