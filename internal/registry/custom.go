@@ -146,7 +146,7 @@ func (c *Custom) Create(ctx context.Context, object map[string]any) field.ErrorL
 func (c *Custom) Update(ctx context.Context, object, old map[string]any) (errs field.ErrorList, warnings []string) {
 	ctx, told := withRecorder(ctx)
 	errs = c.update(ctx, object, old, false)
-	return errs, told.sorted()
+	return errs, told.texts()
 }
 
 // UpdateStatus is Update for the subresource status
@@ -155,7 +155,7 @@ func (c *Custom) UpdateStatus(ctx context.Context, object, old map[string]any) (
 	warnings []string) {
 	ctx, told := withRecorder(ctx)
 	errs = c.update(ctx, object, old, true)
-	return errs, told.sorted()
+	return errs, told.texts()
 }
 
 // A recorder keeps warnings, each once.
@@ -164,8 +164,8 @@ type recorder map[string]bool
 // AddWarning keeps a warning; the agent is that of a header.
 func (r recorder) AddWarning(_, text string) { r[text] = true }
 
-// sorted returns the warnings, which the server sends in the random order of maps.
-func (r recorder) sorted() []string { return slices.Sorted(maps.Keys(r)) }
+// texts returns the warnings in order, which the server sends in the random order of maps.
+func (r recorder) texts() []string { return slices.Sorted(maps.Keys(r)) }
 
 // withRecorder returns a context for the packages of the server whose warnings the recorder keeps.
 func withRecorder(ctx context.Context) (context.Context, recorder) {
