@@ -102,7 +102,9 @@ var plurals = map[string]string{
 	"CustomResourceDefinition": "customresourcedefinitions", "APIService": "apiservices",
 	"LimitRange": "limitranges", "ResourceQuota": "resourcequotas", "Secret": "secrets",
 	"PriorityClass": "priorityclasses", "StorageClass": "storageclasses", "IngressClass": "ingressclasses",
+	"Ingress": "ingresses", "PersistentVolumeClaim": "persistentvolumeclaims",
 	"RuntimeClass":                     "runtimeclasses",
+	"MutatingWebhookConfiguration":     "mutatingwebhookconfigurations",
 	"ValidatingWebhookConfiguration":   "validatingwebhookconfigurations",
 	"ValidatingAdmissionPolicy":        "validatingadmissionpolicies",
 	"AdmissionPolicy":                  "admissionpolicies",
@@ -123,7 +125,7 @@ func pathOf(tree map[string]any) string {
 	}
 	switch kind {
 	case "ConfigMap", "Deployment", "Widget", "Role", "RoleBinding", "Service", "ServiceAccount", "CronJob",
-		"Pod", "LimitRange", "ResourceQuota", "Secret":
+		"Pod", "LimitRange", "ResourceQuota", "Secret", "Ingress", "PersistentVolumeClaim":
 		namespace, _ := metadata["namespace"].(string)
 		if namespace == "" {
 			namespace = "default"

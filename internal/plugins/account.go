@@ -147,14 +147,17 @@ func (c *call) tokenVolumeName() string {
 }
 
 func tokenVolumeOf(name string) map[string]any {
-	return map[string]any{"name": name, "projected": map[string]any{"defaultMode": int64(420), "sources": []any{
-		map[string]any{"serviceAccountToken": map[string]any{"path": "token", "expirationSeconds": int64(3607)}},
-		map[string]any{"configMap": map[string]any{"name": "kube-root-ca.crt",
-			"items": []any{map[string]any{"key": "ca.crt", "path": "ca.crt"}}}},
-		map[string]any{"downwardAPI": map[string]any{"items": []any{map[string]any{"path": "namespace",
-			"fieldRef": map[string]any{"apiVersion": "v1", "fieldPath": "metadata.namespace"}}}}},
-	}}}
+	return map[string]any{"name": name, "projected": tokenSources}
 }
+
+// tokenSources is the part of the volume that is the same in all Pods, which share it.
+var tokenSources = map[string]any{"defaultMode": int64(420), "sources": []any{
+	map[string]any{"serviceAccountToken": map[string]any{"path": "token", "expirationSeconds": int64(3607)}},
+	map[string]any{"configMap": map[string]any{"name": "kube-root-ca.crt",
+		"items": []any{map[string]any{"key": "ca.crt", "path": "ca.crt"}}}},
+	map[string]any{"downwardAPI": map[string]any{"items": []any{map[string]any{"path": "namespace",
+		"fieldRef": map[string]any{"apiVersion": "v1", "fieldPath": "metadata.namespace"}}}}},
+}}
 
 // checkAccount is Validate.
 func checkAccount(c *call) error {
@@ -164,7 +167,6 @@ func checkAccount(c *call) error {
 		}
 		return nil
 	}
-	var pod corev1.Pod
 	if isMirror(c.Object) {
 		return c.leave("of a mirror Pod")
 	}
@@ -178,10 +180,11 @@ func checkAccount(c *call) error {
 	if enforced, _ := strconv.ParseBool(tree.Object(account).Annotation("kubernetes.io/enforce-mountable-secrets")); !enforced {
 		return nil
 	}
-	if err := c.read(c.Object, &pod); err != nil {
+	pod := new(corev1.Pod) // large
+	if err := c.read(c.Object, pod); err != nil {
 		return err
 	}
-	return c.checkSecrets(account, &pod)
+	return c.checkSecrets(account, pod)
 }
 
 // checkSecrets forbids a Pod to name Secrets that its ServiceAccount does not list.

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -148,13 +149,14 @@ type plugin struct {
 	admit, validate func(*call) error
 }
 
-// A call is one call of a plugin for one request.
+// A call is the calls of the plugins of a phase for one request, one after the other.
 type call struct {
 	*Chain
 	*Request
 	ctx    context.Context
 	plugin *plugin
 	answer *Answer
+	own    map[string]any // the spec in answer, if setSpec has copied it
 }
 
 // errUnchecked ends a plugin that cannot be simulated.
@@ -180,13 +182,14 @@ func (c *Chain) run(ctx context.Context, r Request, does func(*plugin) func(*cal
 	if c == nil {
 		return answer, nil
 	}
+	in := call{Chain: c, Request: &r, ctx: ctx, answer: &answer}
 	for _, p := range c.plugins {
 		do := does(p)
 		if do == nil || p.concerns == nil || !p.concerns(&r) {
 			continue
 		}
-		r.Object = answer.Object
-		if err := do(&call{c, &r, ctx, p, &answer}); err != nil && !errors.Is(err, errUnchecked) {
+		r.Object, in.plugin = answer.Object, p
+		if err := do(&in); err != nil && !errors.Is(err, errUnchecked) {
 			return answer, err
 		}
 	}
@@ -257,9 +260,14 @@ func (c *call) read(object map[string]any, into any) error {
 // spec returns the spec of the object.
 func (c *call) spec() tree.Object { return tree.Object(c.answer.Object).At("spec") }
 
-// setSpec sets members of the spec of the object.
+// setSpec sets members of the spec of the object. The first call in a phase makes a copy, which later ones change.
 func (c *call) setSpec(members map[string]any) {
-	c.answer.Object = tree.Object(c.answer.Object).With(map[string]any{"spec": c.spec().With(members)})
+	if c.own == nil {
+		c.own = c.spec().With(members)
+		c.answer.Object = tree.Object(c.answer.Object).With(map[string]any{"spec": c.own})
+		return
+	}
+	maps.Copy(c.own, members)
 }
 
 // annotate sets an annotation of the object.
