@@ -50,8 +50,8 @@ lowerings: ## what generated policies of the dialect answer beside their native 
 	$(GO) test ./internal/conformance -run TestGeneratedLowered -count=1 -v -timeout 1h -args -comparisons=$(or $(N),100000) $(if $(SEED),-seed=$(SEED))
 
 .PHONY: prove-agree
-prove-agree: ## what formulas of celgate prove say of expressions beside the engine, N (1000000) answers; SEED draws them
-	$(GO) test ./cmd/internal/prove -run 'TestAgreement$$' -count=1 -v -timeout 2h -args -comparisons=$(or $(N),1000000) $(if $(SEED),-seed=$(SEED))
+prove-agree: ## what formulas of celgate prove say of expressions and mutations beside the engine, N (1000000) answers; SEED draws them
+	$(GO) test ./cmd/internal/prove -run 'TestAgreement$$|TestMutationAgreement' -count=1 -v -timeout 4h -args -comparisons=$(or $(N),1000000) $(if $(SEED),-seed=$(SEED))
 
 .PHONY: prove-edits
 prove-edits: ## edits validations of a folder, POLICIES=DIR, as mistakes do and asks celgate prove about both directions; prints what share of the validations is decided

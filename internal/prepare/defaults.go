@@ -589,3 +589,7 @@ func storageVersion(crd map[string]any) map[string]any {
 	}
 	return nil
 }
+
+// HasDefaults reports whether a Go type has defaults that exist only as Go code, apart from those that the rule of
+// another type adds.
+func HasDefaults(goType string) bool { return rules[goType] != nil }

@@ -356,3 +356,9 @@ func dropRestartPolicies(podSpec *members) {
 		})
 	}
 }
+
+// IsGated reports whether the server may drop a member of a type because its feature is off.
+func IsGated(t *shape.Type, name string) bool {
+	f := gates[t.Name][name]
+	return f != 0 && f.offOf(t) != 0
+}

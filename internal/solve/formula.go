@@ -63,6 +63,7 @@ type Store struct {
 	facts  []Formula
 	words  map[string]found // by the languages of a search
 	hints  []string         // by Text: the preferred word
+	budget int              // the clauses that Solve may still give to the SAT solver; 0: any number
 }
 
 type bounds struct{ least, most int64 }
@@ -74,6 +75,10 @@ func NewStore() *Store {
 	s.ints, s.wishes = append(s.ints, bounds{}), append(s.wishes, 0)
 	return s
 }
+
+// Limit bounds the work of all later calls of Solve together, in clauses that the SAT solver gets. Then they give up
+// with ErrSize.
+func (s *Store) Limit(clauses int) { s.budget = clauses }
 
 func (s *Store) add(n node) Formula {
 	if f, ok := s.known[n]; ok {

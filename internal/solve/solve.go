@@ -149,6 +149,12 @@ func (s *Store) Solve(ctx context.Context, formulas ...Formula) (*Model, error) 
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
+		if s.budget != 0 {
+			if s.budget -= len(clauses); s.budget <= 0 {
+				s.budget = -1
+				return nil, ErrSize
+			}
+		}
 		problem := solver.ParseSlice(slices.Clone(clauses))
 		sat := solver.New(problem)
 		if sat.Solve() != solver.Sat {

@@ -56,7 +56,51 @@ request that OLD denies. A counterexample is a request that OLD denies and NEW a
 		newProveSets(c, "equivalent", "Prove that OLD and NEW deny the same requests",
 			`equivalent proves both directions: OLD and NEW deny the same requests. Each direction
 has its own answer and counterexample. Messages, warnings and audit annotations are
-not compared.`), newProveHolds(c), newProveVacuity(c))
+not compared.`), newProveAccepts(c), newProveHolds(c), newProveVacuity(c), newProveMutations(c, "idempotent",
+			"Prove that mutating policies do not change their own results",
+			`idempotent proves for each mutating policy that it does not change an object again when
+it runs once more on its own result. A counterexample is an object that the second run
+changes or refuses.`), newProveMutations(c, "commutative",
+			"Prove that the order of mutating policies makes no difference",
+			`commutative proves for each pair of mutating policies that both orders have the same
+result, because a server runs policies in random order. A counterexample is an object
+for which the results differ.`))
+	return cmd
+}
+
+func newProveAccepts(c *console) *cobra.Command {
+	p := &proving{console: c}
+	cmd := &cobra.Command{
+		Use:   "accepts [flags] VALIDATIONS MUTATIONS",
+		Short: "Prove that VALIDATIONS admit every object that MUTATIONS change",
+		Long: `accepts proves that the validating policies of a set admit every object to which the
+mutating policies of another set apply, in every order of the mutating policies. A
+counterexample is a request whose object is denied after the mutations. VALIDATIONS and
+MUTATIONS are files or directories, and may be the same.
+` + proveStatus,
+		Example: "  celgate prove accepts validations.yaml mutations.yaml\n  celgate prove accepts policies/ policies/",
+		RunE:    func(cmd *cobra.Command, args []string) error { return p.accept(cmd.Context(), args) },
+	}
+	p.addFlags(cmd)
+	return cmd
+}
+
+func newProveMutations(c *console, question, short, long string) *cobra.Command {
+	p := &proving{console: c}
+	ask := p.repeat
+	if question == "commutative" {
+		ask = p.reorder
+	}
+	cmd := &cobra.Command{
+		Use:     question + " [flags] -p POLICIES",
+		Short:   short,
+		Long:    long + "\n" + proveStatus,
+		Example: "  celgate prove " + question + " -p policies/",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return ask(cmd.Context()) },
+	}
+	p.addPolicyFlag(cmd)
+	p.addFlags(cmd)
 	return cmd
 }
 
@@ -216,20 +260,31 @@ func (p *proving) loadSets(ctx context.Context, sets ...[]string) (sides []*prov
 	return sides, room, rejected, nil
 }
 
-// loadOne reads the policies of -p.
-func (p *proving) loadOne(ctx context.Context) (*proven, *prove.Room, report.Options, error) {
+// A beginning is what the questions about one set of policies need.
+type beginning struct {
+	open    []*output
+	set     *proven
+	room    *prove.Room
+	options report.Options // with the refused policies: then nothing is asked
+}
+
+// begin opens the outputs and reads the policies of -p.
+func (p *proving) begin(ctx context.Context) (*beginning, error) {
+	open, err := p.open(p.console)
+	if err != nil {
+		return nil, err
+	}
 	if len(p.policies) == 0 {
-		return nil, nil, report.Options{}, withHint(&usageError{errors.New("no policies given")},
-			"name files or directories with -p")
+		return nil, withHint(&usageError{errors.New("no policies given")}, "name files or directories with -p")
 	}
 	sides, room, rejected, err := p.loadSets(ctx, p.policies)
 	if err != nil {
-		return nil, nil, report.Options{}, err
+		return nil, err
 	}
 	if len(rejected) > 0 {
 		p.raise(exitFailed)
 	}
-	return sides[0], room, report.Options{Rejected: rejected, Types: room.Types}, nil
+	return &beginning{open, sides[0], room, report.Options{Rejected: rejected, Types: room.Types}}, nil
 }
 
 // hold proves a claim about every object that policies admit.
@@ -237,57 +292,130 @@ func (p *proving) hold(ctx context.Context) error {
 	if p.claim == "" {
 		return &usageError{errors.New("no claim given: --claim EXPRESSION")}
 	}
-	open, err := p.open(p.console)
+	b, err := p.begin(ctx)
 	if err != nil {
 		return err
 	}
-	set, room, options, err := p.loadOne(ctx)
-	if err != nil {
-		return err
-	}
-	if len(options.Rejected) > 0 {
-		return writeProofs(open, options, nil)
+	if len(b.options.Rejected) > 0 {
+		return writeProofs(b.open, b.options, nil)
 	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	result, err := room.Holds(ctx, p.claim, set.side, p.resources)
+	result, err := b.room.Holds(ctx, p.claim, b.set.side, p.resources)
 	if err != nil {
 		return err
 	}
-	claim := fmt.Sprintf("every object that %s admits satisfies %s", set.name, p.claim)
-	return writeProofs(open, options,
-		[]report.Proof{p.newProof(ctx, room, claim, &proven{}, set, result)})
+	claim := fmt.Sprintf("every object that %s admits satisfies %s", b.set.name, p.claim)
+	return writeProofs(b.open, b.options,
+		[]report.Proof{p.newProof(ctx, b.room, claim, &proven{}, b.set, result)})
 }
 
 // findVacuous lists the parts of policies without an effect.
 func (p *proving) findVacuous(ctx context.Context) error {
+	b, err := p.begin(ctx)
+	if err != nil {
+		return err
+	}
+	var found []prove.Vacuity
+	if len(b.options.Rejected) == 0 {
+		ctx, stop := interruptible(ctx)
+		defer stop()
+		undecided := 0
+		if found, undecided, err = b.room.Vacuous(ctx, b.set.side); err != nil {
+			return err
+		}
+		if undecided > 0 {
+			p.raiseProof(exitUndecided)
+			p.say(fmt.Sprintf("%d questions are undecided", undecided), "")
+		}
+		if len(found) > 0 {
+			p.raiseProof(exitDenied)
+		}
+	}
+	return writeAll(b.open, b.options, func(out *output, o report.Options) error {
+		return report.WriteVacuities(out.format, out, o, found)
+	})
+}
+
+// accept proves that validating policies admit the results of mutating ones.
+func (p *proving) accept(ctx context.Context, args []string) error {
+	if len(args) != 2 {
+		return &usageError{errors.New("prove accepts needs two sets of policies: VALIDATIONS and MUTATIONS")}
+	}
 	open, err := p.open(p.console)
 	if err != nil {
 		return err
 	}
-	set, room, options, err := p.loadOne(ctx)
+	sides, room, rejected, err := p.loadSets(ctx, args[:1], args[1:])
 	if err != nil {
 		return err
 	}
-	if len(options.Rejected) > 0 {
+	options := report.Options{Rejected: rejected, Types: room.Types}
+	if len(rejected) > 0 {
+		p.raise(exitFailed)
 		return writeProofs(open, options, nil)
+	}
+	checks, changes := sides[0], sides[1]
+	if !changes.side.HasMutations() {
+		return noMutations(changes.name)
 	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	found, undecided, err := room.Vacuous(ctx, set.side)
+	result, err := room.Accepts(ctx, changes.side, checks.side)
 	if err != nil {
 		return err
 	}
-	if undecided > 0 {
-		p.raiseProof(exitUndecided)
-		p.say(fmt.Sprintf("%d questions are undecided", undecided), "")
-	}
-	if len(found) > 0 {
-		p.raiseProof(exitDenied)
-	}
-	return writeAll(open, options, func(out *output, o report.Options) error {
-		return report.WriteVacuities(out.format, out, o, found)
+	proof := p.newProof(ctx, room, fmt.Sprintf("%s admits every object that %s changes", checks.name, changes.name),
+		changes, checks, result)
+	proof.About = report.AboutResults
+	return writeProofs(open, options, []report.Proof{proof})
+}
+
+func noMutations(name string) error {
+	return &usageError{fmt.Errorf("%s: does not contain a MutatingAdmissionPolicy that is in force", name)}
+}
+
+// repeat proves that mutating policies do not change their own results.
+func (p *proving) repeat(ctx context.Context) error {
+	return p.askMutations(ctx, report.AboutAgain, (*prove.Room).Idempotence, func(names []string) string {
+		return fmt.Sprintf("policy %s does not change its own result", names[0])
 	})
+}
+
+// reorder proves that the order of mutating policies does not make a difference.
+func (p *proving) reorder(ctx context.Context) error {
+	return p.askMutations(ctx, report.AboutOrder, (*prove.Room).Commutativity, func(names []string) string {
+		return fmt.Sprintf("policies %s and %s have the same result in both orders", names[0], names[1])
+	})
+}
+
+func (p *proving) askMutations(ctx context.Context, about report.Subject,
+	ask func(*prove.Room, context.Context, *prove.Side) ([]prove.Changing, error), claim func([]string) string) error {
+	b, err := p.begin(ctx)
+	if err != nil {
+		return err
+	}
+	var all []report.Proof
+	if len(b.options.Rejected) == 0 {
+		if !b.set.side.HasMutations() {
+			return noMutations(b.set.name)
+		}
+		ctx, stop := interruptible(ctx)
+		defer stop()
+		answers, err := ask(b.room, ctx, b.set.side)
+		if err != nil {
+			return err
+		}
+		for _, a := range answers {
+			proof := p.newProof(ctx, b.room, claim(a.Policies), b.set, b.set, a.Result)
+			proof.About, proof.Policies = about, a.Policies
+			all = append(all, proof)
+		}
+		if len(answers) == 0 {
+			return &usageError{fmt.Errorf("%s: contains only one MutatingAdmissionPolicy that is in force", b.set.name)}
+		}
+	}
+	return writeProofs(b.open, b.options, all)
 }
 
 // newProven compiles a set; it returns the policies that the server would refuse.

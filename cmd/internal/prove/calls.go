@@ -5,7 +5,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/solve"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
@@ -143,7 +142,8 @@ func (f *frame) apply(name string, args []*value) *value {
 	f.bound(name, args)
 	return f.lift(args, func(l []leaf) *value {
 		for _, x := range l {
-			if isOpaque(x) && name != operators.Equals && name != operators.NotEquals {
+			_, isDraft := x.(*draft)
+			if isDraft || isOpaque(x) && name != operators.Equals && name != operators.NotEquals {
 				return f.opaqueOf(name, l...)
 			}
 		}
@@ -211,6 +211,10 @@ func (f *frame) applyTo(name string, l []leaf) *value {
 		return f.search(name, l)
 	case "lowerAscii", "upperAscii":
 		return f.recase(name, l[0])
+	case "jsonpatch.escapeKey":
+		if t, ok := l[0].(textLeaf); ok && t.isConst() {
+			return newLeaf(textOf(strings.NewReplacer("~", "~0", "/", "~1").Replace(t.before)))
+		}
 	case "hasValue":
 		switch l[0].(type) {
 		case someLeaf:
@@ -456,7 +460,7 @@ func (f *frame) contains(in, l leaf) *value {
 			out = f.store.Disjoin(out, f.store.Conjoin(it.present, v.truth))
 		}
 		return newBool(out)
-	case *node, *dict:
+	case *node, *dict, *record:
 		key, ok := l.(textLeaf)
 		if !ok {
 			return f.opaqueOf("in", in, l)
@@ -491,20 +495,23 @@ func (f *frame) lookUp(in leaf, key textLeaf) (solve.Formula, *value, bool) {
 		return true
 	}
 	switch c := in.(type) {
-	case *node:
-		if c.typ.Kind != shape.Map {
+	case *node, *record:
+		if !isMapLeaf(c) {
 			return 0, nil, false
 		}
-		for _, e := range c.entries() {
+		all := f.entriesOf(c)
+		for _, e := range all {
 			if e.key == key { // of the entry itself: keys are distinct
-				g.add(e.present, e.value())
+				g.add(e.present, e.value)
 				g.add(e.present.Negate(), failure())
 				return e.present, g.value(), true
 			}
 		}
-		c.require(1)
-		for _, e := range c.entries() {
-			if !try(e.present, e.key, e.value()) {
+		for _, n := range rootsOf(c) {
+			n.require(1)
+		}
+		for _, e := range all {
+			if !try(e.present, e.key, e.value) {
 				return 0, nil, false
 			}
 		}
@@ -535,7 +542,7 @@ func (f *frame) index(in, at leaf, optional bool) *value {
 		return f.choose(present, v, absent)
 	}
 	switch c := in.(type) {
-	case *node, *dict:
+	case *node, *dict, *record:
 		key, ok := at.(textLeaf)
 		if !ok {
 			return f.opaqueOf("[]", in, at)
@@ -630,15 +637,15 @@ func (f *frame) sizeOf(l leaf) *value {
 		return newLeaf(numberOf(int64(len(c.keys))))
 	case *list:
 		return f.count(c.items, c.sources)
-	case *node:
-		if c.typ.Kind != shape.Map {
+	case *node, *record:
+		if !isMapLeaf(c) {
 			return f.opaqueOf("size", l)
 		}
 		var items []*item
-		for _, e := range c.entries() {
+		for _, e := range f.entriesOf(c) {
 			items = append(items, &item{present: e.present})
 		}
-		return f.count(items, []*node{c})
+		return f.count(items, rootsOf(c))
 	}
 	return failure()
 }

@@ -60,6 +60,8 @@ func (f *frame) evaluate(e ast.Expr, in *scope) *value {
 		}
 	case ast.ComprehensionKind:
 		return f.comprehension(e, in)
+	case ast.StructKind:
+		return f.structLiteral(e.AsStruct(), in)
 	}
 	return f.opaqueExpression(e, in)
 }
@@ -119,7 +121,7 @@ func (f *frame) selection(e ast.Expr, in *scope) *value {
 
 // part returns the conditions under which a value has a member, and the value of the member. Not ok: it does not have
 // members.
-func (f *frame) part(l leaf, name string) (present solve.Formula, v *value, ok bool) {
+func (m *machine) part(l leaf, name string) (present solve.Formula, v *value, ok bool) {
 	switch l := l.(type) {
 	case *node:
 		switch l.typ.Kind {
@@ -141,6 +143,17 @@ func (f *frame) part(l leaf, name string) (present solve.Formula, v *value, ok b
 			return solve.True, v, true
 		}
 		return solve.False, nil, true
+	case *record:
+		if l.typ.Field(name) == nil && !l.isMap() && l.typ.PreserveUnknown {
+			return 0, nil, false
+		}
+		h := l.member(name)
+		return h.present, h.value, true
+	case *draft:
+		if d := l.field(name); d != nil {
+			return d.present, d.value, true
+		}
+		return solve.False, nil, true
 	}
 	return 0, nil, false
 }
@@ -153,7 +166,7 @@ func (f *frame) get(l leaf, name string) *value {
 		return f.choose(present, v, failure())
 	}
 	switch l := l.(type) {
-	case opaqueLeaf, *node:
+	case opaqueLeaf, *node, *record:
 		return f.opaqueOf("."+name, l)
 	case someLeaf, noneLeaf:
 		return f.optionalMember(l, name)
@@ -166,7 +179,7 @@ func (f *frame) has(l leaf, name string) *value {
 		return newBool(present)
 	}
 	switch l := l.(type) {
-	case opaqueLeaf, *node:
+	case opaqueLeaf, *node, *record:
 		return f.opaqueOf("has ."+name, l)
 	case *list:
 		return failure()
@@ -187,7 +200,7 @@ func (f *frame) optionalMember(l leaf, name string) *value {
 		return f.choose(present, f.some(v), newLeaf(noneLeaf{}))
 	}
 	switch l := l.(type) {
-	case opaqueLeaf, *node:
+	case opaqueLeaf, *node, *record:
 		return f.opaqueOf(".?"+name, l)
 	case noneLeaf:
 		return newLeaf(l)
@@ -233,26 +246,37 @@ func (f *frame) listLiteral(e ast.ListExpr, in *scope) *value {
 	return g.value()
 }
 
-// mapLiteral returns nil for a map with a non-constant key.
+// mapLiteral returns nil for a map with a non-constant key. A map with optional entries is a draft.
 func (f *frame) mapLiteral(e ast.MapExpr, in *scope) *value {
 	out := &dict{values: map[string]*value{}}
-	failing := solve.False
+	open := &draft{}
+	failing, optional := solve.False, false
 	for _, x := range e.Entries() {
 		entry := x.AsMapEntry()
-		if entry.IsOptional() || entry.Key().Kind() != ast.LiteralKind {
+		if entry.Key().Kind() != ast.LiteralKind {
 			return nil
 		}
 		key, ok := entry.Key().AsLiteral().(types.String)
-		if !ok || out.values[string(key)] != nil {
+		if !ok || open.field(string(key)) != nil {
 			return nil
 		}
 		v := f.evaluate(entry.Value(), in)
-		failing = f.store.Disjoin(failing, v.err)
+		h, err, ok := f.optionalPart(v, entry.IsOptional())
+		if !ok {
+			return nil
+		}
+		optional = optional || entry.IsOptional()
+		failing = f.store.Disjoin(failing, err)
+		open.fields = append(open.fields, draftField{string(key), h.present, h.value})
 		out.keys, out.values[string(key)] = append(out.keys, string(key)), v
 	}
 	g := f.newMerger()
 	g.add(failing, failure())
-	g.addLeaf(failing.Negate(), out)
+	if optional {
+		g.addLeaf(failing.Negate(), open)
+	} else {
+		g.addLeaf(failing.Negate(), out)
+	}
 	return g.value()
 }
 
@@ -391,8 +415,10 @@ func (f *frame) comprehension(e ast.Expr, in *scope) *value {
 	for _, a := range ranged.alts {
 		switch l := a.leaf.(type) {
 		case *list, nullLeaf, *dict:
-		case *node:
-			known = known && l.typ.Kind == shape.Map
+		case *node, *record:
+			known = known && isMapLeaf(l)
+		case *draft:
+			known = false
 		default:
 			known = known && !isOpaque(l)
 		}
@@ -454,34 +480,34 @@ func (c *loop) classify() {
 
 // foldOver evaluates a comprehension over one list or map.
 func (f *frame) foldOver(c loop, over leaf, init *value, in *scope) *value {
-	type entry struct {
+	type turn struct {
 		present  solve.Formula
 		one, two *value
 	}
-	var all []entry
+	var all []turn
 	var sources []*node
 	switch l := over.(type) {
 	case *list:
 		sources = l.sources
 		for i, it := range l.items {
 			if c.IterVar2() == "" {
-				all = append(all, entry{it.present, it.value, nil})
+				all = append(all, turn{it.present, it.value, nil})
 				continue
 			}
 			f.leaveUnbounded(sources, "the index of an item")
 			if it.present != solve.True && l.name == "" || l.unordered {
 				return f.opaqueOf("fold", l)
 			}
-			all = append(all, entry{it.present, newLeaf(numberOf(int64(i))), it.value})
+			all = append(all, turn{it.present, newLeaf(numberOf(int64(i))), it.value})
 		}
-	case *node:
-		sources = []*node{l}
-		for _, e := range l.entries() {
-			all = append(all, entry{e.present, newLeaf(e.key), e.value()})
+	case *node, *record:
+		sources = rootsOf(l)
+		for _, e := range f.entriesOf(l) {
+			all = append(all, turn{e.present, newLeaf(e.key), e.value})
 		}
 	case *dict:
 		for _, k := range l.keys {
-			all = append(all, entry{solve.True, newLeaf(textOf(k)), l.values[k]})
+			all = append(all, turn{solve.True, newLeaf(textOf(k)), l.values[k]})
 		}
 	default:
 		return failure()

@@ -29,6 +29,10 @@ type machine struct {
 
 	opaques  map[string]*opaque
 	accesses []*access
+	records  int             // their number
+	doubts   []solve.Formula // the conditions under which a part of a mutation is not decided
+	assumed  []solve.Formula // what the registry requires of objects that mutations change
+	inserted bool            // a JSON patch added an item to a list with keys
 
 	quantities map[textLeaf]*quantity
 	compared   map[[3]int64]bool // the comparisons x - y <= c of quantities
@@ -66,12 +70,14 @@ type opaque struct {
 	num           solve.Int  // of an int
 	text          solve.Text // of a string
 	isText        bool
+	isPart        bool          // of a member that may be absent
+	there         solve.Formula // it is present
 }
 
 // isIn reports whether a formula with these variables depends on the value.
 func (o *opaque) isIn(v solve.Variables) bool {
 	return v.Bools[o.err] || o.asked && (v.Bools[o.isBool] || v.Bools[o.truth]) || o.num != 0 && v.Ints[o.num] ||
-		o.isText && v.Texts[o.text]
+		o.isText && v.Texts[o.text] || o.isPart && v.Bools[o.there]
 }
 
 func newMachine(sizes map[string]int, keys map[string][]string) *machine {

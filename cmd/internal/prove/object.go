@@ -47,8 +47,10 @@ func (c Case) isNamespace() bool {
 type request struct {
 	Case
 	m                 *machine
-	object, oldObject *node // nil: null
-	namespace         *node // the object of the namespace; nil: null
+	object, oldObject *node         // nil: null
+	after             *value        // the object after mutations; nil: without any
+	named             solve.Formula // a new object has a name before mutations; 0: it always has
+	namespace         *node         // the object of the namespace; nil: null
 	user              *node
 	name, inNamespace textLeaf
 	dryRun            solve.Formula
@@ -383,15 +385,6 @@ func minimal(t *shape.Type, depth int) any {
 		return placeholder
 	}
 	return map[string]any{}
-}
-
-// labelsOf returns the labels of an object as a node; nil if it does not have labels.
-func labelsOf(n *node) (*part, *part) {
-	meta := n.member("metadata")
-	if meta == nil {
-		return nil, nil
-	}
-	return meta, meta.node.member("labels")
 }
 
 // isCalled reports whether the class of a node ends in a member, such as ".labels".

@@ -21,13 +21,14 @@ import (
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// A program is a validating policy with the syntax trees of its expressions.
+// A program is a policy with the syntax trees of its expressions.
 type program struct {
 	*policy.Policy
 	conditions  []*ast.AST // nil: it does not compile
 	variables   map[string]*ast.AST
 	exprs       map[string]policy.Expr // of variables
 	validations []*ast.AST
+	mutations   []*ast.AST
 }
 
 // compileProgram checks the expressions of a policy.
@@ -78,7 +79,11 @@ func compileProgram(envs *celenv.Set, p *policy.Policy) (*program, error) {
 		}
 		out.validations = append(out.validations, tree(checked))
 	}
-	return out, nil
+	err := compileMutations(out, func(x policy.Expr, use policy.Use) (*ast.AST, error) {
+		checked, err := check(x, use)
+		return tree(checked), err
+	})
+	return out, err
 }
 
 // An invocation is the evaluation of a policy with one binding, for all requests of a case.
@@ -270,12 +275,14 @@ func (r *request) selectsNamespace(sel *metav1.LabelSelector) solve.Formula {
 		return solve.True
 	}
 	switch {
+	case r.isNamespace() && r.after != nil:
+		return r.selects(sel, r.after)
 	case r.isNamespace() && r.object != nil:
-		return r.selects(sel, r.object)
-	case r.isNamespace():
-		return r.selects(sel, r.oldObject)
+		return r.selects(sel, newLeaf(r.object))
+	case r.isNamespace() && r.oldObject != nil:
+		return r.selects(sel, newLeaf(r.oldObject))
 	case r.namespace != nil:
-		return r.selects(sel, r.namespace)
+		return r.selects(sel, newLeaf(r.namespace))
 	}
 	return solve.True // of a cluster-scoped object
 }
@@ -285,10 +292,14 @@ func (r *request) selectsObject(sel *metav1.LabelSelector) solve.Formula {
 		return solve.True
 	}
 	out := solve.False
-	for _, n := range []*node{r.object, r.oldObject} {
-		if n != nil {
-			out = r.m.store.Disjoin(out, r.selects(sel, n))
-		}
+	switch {
+	case r.after != nil:
+		out = r.selects(sel, r.after)
+	case r.object != nil:
+		out = r.selects(sel, newLeaf(r.object))
+	}
+	if r.oldObject != nil {
+		out = r.m.store.Disjoin(out, r.selects(sel, newLeaf(r.oldObject)))
 	}
 	return out
 }
@@ -298,27 +309,32 @@ func isEverything(sel *metav1.LabelSelector) bool {
 }
 
 // selects returns the condition under which a selector matches an object, as labels.Selector does.
-func (r *request) selects(sel *metav1.LabelSelector, n *node) solve.Formula {
-	s := r.m.store
-	meta, labels := labelsOf(n)
+func (r *request) selects(sel *metav1.LabelSelector, object *value) solve.Formula {
+	s, f := r.m.store, &frame{machine: r.m}
+	labels := object
+	for _, name := range []string{"metadata", "labels"} {
+		labels = r.m.lift([]*value{labels}, func(l []leaf) *value { return f.get(l[0], name) })
+	}
 	has := func(key string, values ...string) solve.Formula {
-		if labels == nil || labels.typ.Elem == nil {
-			return solve.False
-		}
-		e := labels.entry(key)
-		there := s.All(meta.present, labels.present, labels.null.Negate(), e.present)
+		v := r.m.lift([]*value{labels}, func(l []leaf) *value { return f.get(l[0], key) })
 		if len(values) == 0 {
-			return there
+			return v.err.Negate()
 		}
 		one := solve.False
-		for _, a := range e.value().alts {
-			if t, ok := a.leaf.(textLeaf); ok {
-				for _, v := range values {
-					one = s.Disjoin(one, s.Conjoin(a.when, r.m.sameText(t, textOf(v))))
+		for _, a := range v.parts() {
+			switch t := a.leaf.(type) {
+			case textLeaf:
+				for _, value := range values {
+					one = s.Disjoin(one, s.Conjoin(a.when, r.m.sameText(t, textOf(value))))
+				}
+			case opaqueLeaf:
+				for _, value := range values {
+					same := r.m.toBool(f.equality(t, textOf(value)))
+					one = s.Disjoin(one, s.Conjoin(a.when, same.truth))
 				}
 			}
 		}
-		return s.Conjoin(there, one)
+		return one
 	}
 	out := solve.True
 	for _, key := range slices.Sorted(maps.Keys(sel.MatchLabels)) {

@@ -43,9 +43,10 @@ func (a Answer) rankOf() int {
 
 // A Side is a set of policies that are in force together.
 type Side struct {
-	Set *policy.Set // the validating policies and bindings that are in force
+	Set *policy.Set // the policies and bindings that are in force
 
-	programs []*program
+	programs []*program // of validating policies
+	mutators []*program // of mutating ones, in the order of their names
 	engine   *celgate.Engine
 }
 
@@ -69,15 +70,20 @@ func (r *Room) NewSide(set *policy.Set) (*Side, error) {
 	s := &Side{Set: set}
 	var err error
 	for _, p := range set.Policies {
-		if p.Kind != policy.Validating {
+		if p.Kind == policy.Admission {
 			continue
 		}
 		made, err := compileProgram(r.envs, p)
 		if err != nil {
 			return nil, err
 		}
+		if p.Kind == policy.Mutating {
+			s.mutators = append(s.mutators, made)
+			continue
+		}
 		s.programs = append(s.programs, made)
 	}
+	slices.SortFunc(s.mutators, func(a, b *program) int { return cmp.Compare(a.Name, b.Name) })
 	s.engine, err = celgate.New(set, celgate.Options{KubeVersion: r.KubeVersion, Types: r.Types})
 	return s, err
 }
@@ -230,7 +236,7 @@ func (r *Room) query(ctx context.Context, c Case, k clause, old, now *Side) (*Re
 		if !m.settle() {
 			continue
 		}
-		more, err := r.search(ctx, req, goal, old, now, out)
+		more, err := r.search(ctx, req, goal, r.trialOf(old, now), out)
 		if err != nil {
 			return nil, err
 		}
@@ -257,7 +263,7 @@ func (r *request) denial(k clause) solve.Formula {
 }
 
 // search finds models of a goal and asks the engines about them. It returns the policies of now that denied one.
-func (r *Room) search(ctx context.Context, req *request, goal solve.Formula, old, now *Side, out *Result) ([]string,
+func (r *Room) search(ctx context.Context, req *request, goal solve.Formula, confirm trial, out *Result) ([]string,
 	error) {
 	m := req.m
 	open, refusal := goal, ""
@@ -282,7 +288,7 @@ func (r *Room) search(ctx context.Context, req *request, goal solve.Formula, old
 		if model == nil {
 			break
 		}
-		example, confirmed, deniers, err := r.replay(ctx, req, model, old, now)
+		example, confirmed, deniers, err := r.replay(ctx, req, model, confirm)
 		if err != nil {
 			return nil, err
 		}
@@ -290,7 +296,7 @@ func (r *Room) search(ctx context.Context, req *request, goal solve.Formula, old
 		refusal = cmp.Or(example.refusal, refusal)
 		if confirmed {
 			out.Answer = Counterexample
-			out.Found, err = r.shrink(ctx, example, old, now)
+			out.Found, err = r.shrink(ctx, example, confirm)
 			return nil, err
 		}
 		if len(deniers) > 0 {

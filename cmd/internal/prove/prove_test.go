@@ -28,6 +28,20 @@ func room(t testing.TB) *Room {
 func sideOf(t testing.TB, r *Room, text string) *Side {
 	t.Helper()
 	set := &policy.Set{}
+	addAll(t, set, text)
+	s, err := r.NewSide(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, rejected := range s.engine.Rejections() {
+		t.Fatalf("%s: %s", rejected.Ref, rejected.Status.Message)
+	}
+	return s
+}
+
+// addAll adds the documents of a text to a set.
+func addAll(t testing.TB, set *policy.Set, text string) {
+	t.Helper()
 	for _, doc := range strings.Split(text, "\n---\n") {
 		var object map[string]any
 		if err := yaml.Unmarshal([]byte(doc), &object); err != nil {
@@ -40,14 +54,6 @@ func sideOf(t testing.TB, r *Room, text string) *Side {
 			t.Fatal(err)
 		}
 	}
-	s, err := r.NewSide(set)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, rejected := range s.engine.Rejections() {
-		t.Fatalf("%s: %s", rejected.Ref, rejected.Status.Message)
-	}
-	return s
 }
 
 // one returns a policy for a resource with one validation, in force.

@@ -118,8 +118,17 @@ func userOf(user map[string]any) celgate.UserInfo {
 // mostRepairs is the maximum number of repairs of an object that the registry refuses.
 const mostRepairs = 6
 
-// replay asks both engines about a model: it returns whether they confirm it, and which policies of now deny it.
-func (r *Room) replay(ctx context.Context, req *request, m *solve.Model, old, now *Side) (ex *Example, confirmed bool,
+// A trial asks engines whether they confirm an example. If they do not, it returns the policies that prevented it, if
+// it knows them.
+type trial func(ctx context.Context, ex *Example) (confirmed bool, deniers []string, err error)
+
+// trialOf asks whether old denies a request and now admits it.
+func (r *Room) trialOf(old, now *Side) trial {
+	return func(ctx context.Context, ex *Example) (bool, []string, error) { return r.ask(ctx, ex, old, now) }
+}
+
+// replay asks engines about a model: it returns whether they confirm it, and which policies prevented it.
+func (r *Room) replay(ctx context.Context, req *request, m *solve.Model, confirm trial) (ex *Example, confirmed bool,
 	deniers []string, err error) {
 	ex = req.toExample(m)
 	ex.Objects = append(ex.Objects, req.paramObjects(m)...)
@@ -131,7 +140,7 @@ func (r *Room) replay(ctx context.Context, req *request, m *solve.Model, old, no
 	}
 	for range mostRepairs {
 		ex.refusal, ex.causes = "", nil
-		confirmed, deniers, err = r.ask(ctx, ex, old, now)
+		confirmed, deniers, err = confirm(ctx, ex)
 		if confirmed || err != nil || len(deniers) > 0 || len(ex.causes) == 0 || req.object == nil ||
 			!r.repair(ex.Request.Object, req.object.typ, ex.causes) {
 			break
@@ -173,16 +182,8 @@ func isSame(a, b map[string]any) bool {
 
 // ask asks both engines about an example: confirmed means that old denies it and now admits it.
 func (r *Room) ask(ctx context.Context, ex *Example, old, now *Side) (confirmed bool, deniers []string, err error) {
-	var stored []map[string]any
-	for _, o := range ex.Objects {
-		object, _, err := prepare.ReadStored(o, r.Types, tree.Object(o).Kind())
-		if err != nil {
-			return false, nil, nil // the object cannot exist
-		}
-		stored = append(stored, object)
-	}
-	cluster, err := state.New(r.Types, stored...)
-	if err != nil {
+	cluster := r.clusterOf(ex)
+	if cluster == nil {
 		return false, nil, nil
 	}
 	decide := func(s *Side) (a Asked, err error) {
@@ -199,12 +200,7 @@ func (r *Room) ask(ctx context.Context, ex *Example, old, now *Side) (confirmed 
 		return a, err
 	}
 	if ex.Old, err = decide(old); err != nil || ex.Old.Decision == nil || ex.Old.Decision.Denial == nil {
-		if d := ex.Old.Decision; d != nil && !d.Allowed && d.Status != nil {
-			ex.refusal = "the API server refuses the candidate object: " + d.Status.Message
-			if d.Status.Details != nil {
-				ex.causes = d.Status.Details.Causes
-			}
-		}
+		ex.noteRefusal(ex.Old.Decision)
 		return false, nil, err
 	}
 	if ex.New, err = decide(now); err != nil || ex.New.Decision == nil {
@@ -218,11 +214,39 @@ func (r *Room) ask(ctx context.Context, ex *Example, old, now *Side) (confirmed 
 	return ex.New.Decision.Allowed, deniers, nil
 }
 
+// clusterOf returns a cluster with the objects of an example; nil: one of them cannot exist.
+func (r *Room) clusterOf(ex *Example) *state.Cluster {
+	var stored []map[string]any
+	for _, o := range ex.Objects {
+		object, _, err := prepare.ReadStored(o, r.Types, tree.Object(o).Kind())
+		if err != nil {
+			return nil
+		}
+		stored = append(stored, object)
+	}
+	cluster, err := state.New(r.Types, stored...)
+	if err != nil {
+		return nil
+	}
+	return cluster
+}
+
+// noteRefusal records why the server refuses a request that policies do not deny.
+func (ex *Example) noteRefusal(d *celgate.Decision) {
+	if d == nil || d.Allowed || d.Denial != nil || d.Status == nil {
+		return
+	}
+	ex.refusal = "the API server refuses the candidate object: " + d.Status.Message
+	if d.Status.Details != nil {
+		ex.causes = d.Status.Details.Causes
+	}
+}
+
 // mostShrinks is the maximum number of questions to engines about smaller examples.
 const mostShrinks = 300
 
 // shrink removes the parts of an example that do not affect the answers of the engines.
-func (r *Room) shrink(ctx context.Context, ex *Example, old, now *Side) (*Example, error) {
+func (r *Room) shrink(ctx context.Context, ex *Example, confirm trial) (*Example, error) {
 	best, asked := ex, 0
 	try := func(change func(*Example) bool) (bool, error) {
 		next := *best
@@ -237,7 +261,7 @@ func (r *Room) shrink(ctx context.Context, ex *Example, old, now *Side) (*Exampl
 		if asked++; asked > mostShrinks || !change(&next) {
 			return false, nil
 		}
-		ok, _, err := r.ask(ctx, &next, old, now)
+		ok, _, err := confirm(ctx, &next)
 		if ok {
 			best = &next
 		}

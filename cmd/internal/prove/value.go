@@ -269,6 +269,15 @@ func writeLeafKey(b *strings.Builder, l leaf) {
 			l.values[k].writeKey(b)
 		}
 		b.WriteByte(')')
+	case *record:
+		b.WriteString("record " + strconv.Itoa(l.id))
+	case *draft:
+		b.WriteString("draft " + l.name + "(")
+		for _, field := range l.fields {
+			fmt.Fprintf(b, "%q%d", field.name, field.present)
+			field.value.writeKey(b)
+		}
+		b.WriteByte(')')
 	case someLeaf:
 		b.WriteString("some")
 		l.writeKey(b)

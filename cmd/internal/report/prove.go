@@ -9,6 +9,7 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/cmd/internal/blame"
 	"github.com/celgate/celgate/cmd/internal/prove"
+	"github.com/celgate/celgate/internal/rewrite"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -22,7 +23,20 @@ type Proof struct {
 	Reasons  map[int]blame.Reason // for the outcomes of the old decision
 	NewTold  map[int]blame.Reason // for the outcomes of the new one
 	Types    *schema.Registry     // for the order of the members of objects
+	About    Subject
+	Policies []string // in the order of the old decision, if it is about their order
 }
+
+// A Subject determines what an example shows.
+type Subject string
+
+// The subjects of claims.
+const (
+	AboutSets    Subject = ""           // two sets of validating policies: one denies a request, the other admits it
+	AboutResults Subject = "results"    // validating policies deny the result of mutating ones
+	AboutAgain   Subject = "second run" // a mutating policy changes its own result
+	AboutOrder   Subject = "order"      // the results of two mutating policies depend on their order
+)
 
 // ProofFormats returns the formats of [WriteProofs].
 func ProofFormats() []string { return []string{"text", "json", "github"} }
@@ -51,10 +65,11 @@ func WriteProofs(format string, w io.Writer, o Options, all []Proof) error {
 func WriteVacuities(format string, w io.Writer, o Options, all []prove.Vacuity) error {
 	if format == "json" {
 		list := struct {
-			APIVersion string        `json:"apiVersion"`
-			Kind       string        `json:"kind"`
-			Items      []jsonVacuity `json:"items"`
-		}{APIVersion: APIVersion, Kind: "VacuityList", Items: []jsonVacuity{}}
+			APIVersion string          `json:"apiVersion"`
+			Kind       string          `json:"kind"`
+			Rejected   []jsonRejection `json:"rejected,omitempty"`
+			Items      []jsonVacuity   `json:"items"`
+		}{APIVersion: APIVersion, Kind: "VacuityList", Rejected: refusedOf(o.Rejected), Items: []jsonVacuity{}}
 		for _, v := range all {
 			list.Items = append(list.Items,
 				jsonVacuity{v.Policy, v.Binding, v.Expr.Field, v.Expr.Locate(0).String(), v.Message})
@@ -147,13 +162,11 @@ func (t *textWriter) exampleBlocks(p Proof) []block {
 	item := Item{Request: f.Request, Prepared: f.Old.Prepared, Decision: f.Old.Decision, Reasons: p.Reasons}
 	out := []block{{label: "request", style: bold, message: item.subject() + " in " + p.Case.Resource.GroupVersion().String() +
 		userText(f.Request)}}
-	b := t.violationBlock(item, *f.Old.Decision.Denial)
-	if p.Old != "" {
-		b.label += " by " + p.Old
+	if p.About == AboutSets {
+		out = append(out, t.answerBlocks(p, item)...)
 	} else {
-		b.label, b.message, b.footers, b.hint = "the claim", "fails", nil, ""
+		out = append(out, t.mutationBlocks(p, item)...)
 	}
-	out = append(out, b, block{label: "admitted by " + p.New, style: green, message: ignoredText(f.New.Decision)})
 	show := func(label string, object map[string]any) {
 		if object != nil {
 			out = append(out, block{label: label, style: bold, message: "as its author writes it",
@@ -165,6 +178,69 @@ func (t *textWriter) exampleBlocks(p Proof) []block {
 	for _, o := range f.Objects {
 		if len(o) > 3 || len(tree.Object(o).Metadata()) > 1 { // more than a name
 			show("existing object", o)
+		}
+	}
+	return out
+}
+
+// answerBlocks shows the answers of two sets of validating policies.
+func (t *textWriter) answerBlocks(p Proof, item Item) []block {
+	f := p.Found
+	b := t.violationBlock(item, *f.Old.Decision.Denial)
+	if p.Old != "" {
+		b.label += " by " + p.Old
+	} else {
+		b.label, b.message, b.footers, b.hint = "the claim", "fails", nil, ""
+	}
+	return []block{b, {label: "admitted by " + p.New, style: green, message: ignoredText(f.New.Decision)}}
+}
+
+// mutationBlocks shows what mutating policies make of a request.
+func (t *textWriter) mutationBlocks(p Proof, item Item) (out []block) {
+	f := p.Found
+	of := p.Types.Type(f.Request.Kind)
+	changes := func(label, message string, before, after map[string]any) {
+		b := block{label: label, style: bold, message: message, diff: hunkLines(rewrite.Diff(before, after, of))}
+		if len(b.diff) == 0 {
+			b.message += " (nothing)"
+		}
+		out = append(out, b)
+	}
+	before := f.Old.Prepared.Request().Object
+	failure := func(label, message string, d *celgate.Decision) {
+		b := block{label: label, style: red, message: message + " is denied"}
+		if d.Status != nil {
+			b.message += ": " + d.Status.Message
+		}
+		out = append(out, b)
+	}
+	switch p.About {
+	case AboutResults:
+		if after := f.Old.Decision.MutatedObject; after != nil {
+			changes("changed by", p.Old, before, after)
+		}
+		b := t.violationBlock(item, *f.Old.Decision.Denial)
+		b.label += " by " + p.New
+		out = append(out, b)
+	case AboutAgain:
+		once := f.Old.Decision.MutatedObject
+		changes("changed by", "the first run", before, once)
+		if again := f.New.Decision; !again.Allowed {
+			failure("not admitted", "the second run", again)
+		} else {
+			changes("changed by", "the second run", once, again.Object)
+		}
+	case AboutOrder:
+		for _, order := range []struct {
+			names []string
+			asked prove.Asked
+		}{{p.Policies, f.Old}, {[]string{p.Policies[1], p.Policies[0]}, f.New}} {
+			names := strings.Join(order.names, ", then ")
+			if !order.asked.Decision.Allowed {
+				failure("not admitted", names, order.asked.Decision)
+				continue
+			}
+			changes("changed by", names, before, order.asked.Decision.Object)
 		}
 	}
 	return out
@@ -237,9 +313,15 @@ type jsonExample struct {
 	OldObject map[string]any   `json:"oldObject"`
 	Objects   []map[string]any `json:"objects"`
 	Old       jsonResponse     `json:"old"`
-	New       jsonResponse     `json:"new"`
-	Policy    string           `json:"policy"`
-	Field     string           `json:"field"`
+	New       *jsonResponse    `json:"new,omitempty"`
+	Policy    string           `json:"policy,omitempty"`
+	Field     string           `json:"field,omitempty"`
+	Results   *[2]jsonMutated  `json:"results,omitempty"`
+}
+
+// A jsonMutated is the object after a run of mutating policies, null if the run fails.
+type jsonMutated struct {
+	Object map[string]any `json:"object"`
 }
 
 type jsonProofReason struct {
@@ -247,6 +329,24 @@ type jsonProofReason struct {
 	Field   string `json:"field,omitempty"`
 	Place   string `json:"place,omitempty"`
 	Message string `json:"message"`
+}
+
+// resultsOf returns the two objects that an example about mutations compares; nil: it compares answers.
+func resultsOf(p Proof) *[2]jsonMutated {
+	after := func(d *celgate.Decision) jsonMutated {
+		if !d.Allowed {
+			return jsonMutated{}
+		}
+		return jsonMutated{d.Object}
+	}
+	f := p.Found
+	switch p.About {
+	case AboutAgain:
+		return &[2]jsonMutated{{f.Old.Decision.MutatedObject}, after(f.New.Decision)}
+	case AboutOrder:
+		return &[2]jsonMutated{after(f.Old.Decision), after(f.New.Decision)}
+	}
+	return nil
 }
 
 func writeProofsJSON(w io.Writer, o Options, all []Proof) error {
@@ -266,10 +366,17 @@ func writeProofsJSON(w io.Writer, o Options, all []Proof) error {
 				r.Message})
 		}
 		if f := p.Found; f != nil {
-			denial := f.Old.Decision.Denial
-			old, now := itemOf(f.Request, f.Old.Decision), itemOf(f.Request, f.New.Decision)
-			out.Example = &jsonExample{old.Request, f.Request.Object, f.Request.OldObject, toNonNil(f.Objects),
-				old.Response, now.Response, denial.Policy, denial.Expr.Field}
+			old := itemOf(f.Request, f.Old.Decision)
+			out.Example = &jsonExample{Request: old.Request, Object: f.Request.Object, OldObject: f.Request.OldObject,
+				Objects: toNonNil(f.Objects), Old: old.Response}
+			if denial := f.Old.Decision.Denial; denial != nil && (p.About == AboutSets || p.About == AboutResults) {
+				out.Example.Policy, out.Example.Field = denial.Policy, denial.Expr.Field
+			}
+			if f.New.Decision != nil {
+				now := itemOf(f.Request, f.New.Decision)
+				out.Example.New = &now.Response
+			}
+			out.Example.Results = resultsOf(p)
 		}
 		list.Items = append(list.Items, out)
 	}
