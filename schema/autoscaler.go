@@ -28,6 +28,7 @@ const (
 const (
 	annotatedMetric    = "k8s.io/api/autoscaling/v1.MetricSpec"
 	annotatedStatus    = "k8s.io/api/autoscaling/v1.MetricStatus"
+	annotatedRules     = "k8s.io/api/autoscaling/v2.HPAScalingRules"
 	annotatedCondition = "k8s.io/api/autoscaling/v1.HorizontalPodAutoscalerCondition"
 )
 
@@ -87,7 +88,7 @@ var metricShapes = []metricShape{
 
 // autoscalerToV1 converts v2 to v1.
 func autoscalerToV1(r *Registry, obj map[string]any) (map[string]any, error) {
-	annotations := dropAnnotations(obj)
+	annotations := r.dropAnnotations(obj)
 	spec, status := object(obj["spec"]), object(obj["status"])
 
 	var others, statuses []any
@@ -220,7 +221,7 @@ func autoscalerInto(r *Registry, obj, into map[string]any) (map[string]any, erro
 	if items, ok := decodeList(annotations[conditionsAnnotation], r.tables.lookUp(annotatedCondition)); ok {
 		status["conditions"] = items
 	}
-	dropAnnotations(obj)
+	r.dropAnnotations(obj)
 	return obj, nil
 }
 
@@ -231,18 +232,21 @@ func keep(members map[string]any, name string, before map[string]any) {
 	}
 }
 
-// dropAnnotations removes the annotations that stand for members, and returns the others for writing.
-func dropAnnotations(obj map[string]any) map[string]any {
+// dropAnnotations removes the annotations that stand for members, and returns the others for writing. A minor without a
+// member keeps its annotations.
+func (r *Registry) dropAnnotations(obj map[string]any) map[string]any {
 	metadata := object(obj["metadata"])
 	annotations := object(metadata["annotations"])
 	if annotations == nil {
 		annotations = map[string]any{}
 		metadata["annotations"] = annotations
 	}
-	for _, name := range []string{
-		metricsAnnotation, statusesAnnotation, conditionsAnnotation, behaviorAnnotation,
-		"autoscaling.alpha.kubernetes.io/scale-down-tolerance", "autoscaling.alpha.kubernetes.io/scale-up-tolerance",
-	} {
+	dropped := []string{metricsAnnotation, statusesAnnotation, conditionsAnnotation, behaviorAnnotation}
+	if r.tables.lookUp(annotatedRules).Field("tolerance") != nil {
+		dropped = append(dropped, "autoscaling.alpha.kubernetes.io/scale-down-tolerance",
+			"autoscaling.alpha.kubernetes.io/scale-up-tolerance")
+	}
+	for _, name := range dropped {
 		delete(annotations, name)
 	}
 	return annotations
