@@ -35,6 +35,9 @@ var rewordings = []rewording{
 	{"1.31", regexp.MustCompile(`^spec\.paramRef$`),
 		regexp.MustCompile(`^(?:unable to .* and )?user (.*) does not have "(\w+)" permission .*$`),
 		`user $2 does not have "$1" permission on the object referenced by paramRef`},
+	{"1.32", regexp.MustCompile(`^spec\.paramRef$`),
+		regexp.MustCompile(`^unable to .* and (user .* does not have "\w+" permission) .*$`),
+		`$1 on the object referenced by paramRef`},
 	{"1.32", regexp.MustCompile(``), regexp.MustCompile(`(must evaluate to .*) but got .*`), "$1"},
 }
 
@@ -48,6 +51,8 @@ var added = []struct {
 }{
 	// k8s.io/apiextensions-apiserver pkg/registry/customresource/validator.go v0.37.2: metadata that do not decode
 	{"1.37", regexp.MustCompile(`^metadata$`)},
+	// pkg/apis/apps/validation/validation.go v1.35.4: claims of a StatefulSet
+	{"1.35", regexp.MustCompile(`^spec\.volumeClaimTemplates\[`)},
 	// pkg/apis/autoscaling/validation/validation.go v1.34.4
 	{"1.34", regexp.MustCompile(`^spec\.(scaleTargetRef|metrics\[\d+\]\.object\.describedObject)\.apiVersion$`)},
 }
