@@ -49,6 +49,7 @@ const (
 	matchLabelKeysInPodAffinity
 	maxUnavailableStatefulSet
 	mutableAllocatableCount
+	nodeDeclaredFeatures
 	podCertificateRequest
 	procMountType
 	recursiveReadOnlyMounts
@@ -103,6 +104,7 @@ var switches = map[feature]string{
 	matchLabelKeysInPodAffinity:  "MatchLabelKeysInPodAffinity",
 	maxUnavailableStatefulSet:    "MaxUnavailableStatefulSet",
 	mutableAllocatableCount:      "MutableCSINodeAllocatableCount",
+	nodeDeclaredFeatures:         "NodeDeclaredFeatures",
 	podCertificateRequest:        "PodCertificateRequest",
 	procMountType:                "ProcMountType",
 	recursiveReadOnlyMounts:      "RecursiveReadOnlyMounts",
@@ -168,6 +170,8 @@ var gates = func() map[string]map[string]feature {
 		core + "DownwardAPIVolumeSource":       {"defaultUser": atomicWriteVolumeUserFields},
 		core + "ProjectedVolumeSource":         {"defaultUser": atomicWriteVolumeUserFields},
 		core + "NodeSpec":                      {"podPreemptionPolicy": podVerticalScalingPreemption},
+		core + "NodeStatus": {"features": supplementalGroupsPolicy, "runtimeHandlers": recursiveReadOnlyMounts,
+			"declaredFeatures": nodeDeclaredFeatures},
 		core + "VolumeProjection": {"clusterTrustBundle": clusterTrustBundleProjection,
 			"podCertificate": podCertificateRequest},
 		storage + "v1.CSIDriverSpec": {"preventPodSchedulingIfMissing": volumeLimitScaling,
