@@ -28,8 +28,8 @@ func CheckStatic(minor string) error {
 // releases are the releases of all minors, newest last.
 var releases = []Release{
 	{Minor: "1.30", Version: "1.30.14", Recorded: true},
-	{Minor: "1.31", Version: "1.31.14"},
-	{Minor: "1.32", Version: "1.32.13"},
+	{Minor: "1.31", Version: "1.31.14", Recorded: true},
+	{Minor: "1.32", Version: "1.32.13", Recorded: true},
 	{Minor: "1.33", Version: "1.33.13", Recorded: true},
 	{Minor: "1.34", Version: "1.34.4", Recorded: true},
 	{Minor: "1.35", Version: "1.35.4", Recorded: true},
