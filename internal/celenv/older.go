@@ -4,6 +4,7 @@ import (
 	"math"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -44,6 +45,7 @@ func (l olderLibrary) ProgramOptions() []cel.ProgramOption { return l.program }
 // olderLibraries are the quirks of the language and its libraries; the options of searches depend on an environment.
 var olderLibraries = []olderLibrary{
 	{id: quirks.BacktickSyntax, mentions: regexp.MustCompile("`")}, // as Compile has it
+	{id: quirks.BacktickToken, mentions: regexp.MustCompile("`")},
 	{id: quirks.CIDRContains, mentions: regexp.MustCompile(`\bcontainsCIDR\b`), options: alignedCIDRs, since: 30},
 	{id: quirks.EmptyTextSearch, mentions: regexp.MustCompile(`[iI]ndexOf\b`)},
 	{id: quirks.LibraryCosts, mentions: plan.LibraryFunctions},                                 // as environments do
@@ -370,8 +372,39 @@ func refusedSyntax(env *cel.Env, src common.Source) *cel.Issues {
 	if err != nil {
 		return nil
 	}
-	if _, found := p.Parse(src); len(found.GetErrors()) > 0 {
-		return cel.NewIssues(found)
+	_, found := p.Parse(src)
+	if len(found.GetErrors()) == 0 {
+		return nil
 	}
-	return nil
+	if env.HasLibrary(string(quirks.BacktickToken)) {
+		found = unknownTokens(p, src, found)
+	}
+	return cel.NewIssues(found)
+}
+
+// unknownTokens returns the problems of an expression in a language of which a backtick is not a token: each backtick is
+// one, and so is what is wrong in the text without backticks. found are the problems in a language that only refuses
+// names in backticks.
+func unknownTokens(p *parser.Parser, src common.Source, found *common.Errors) *common.Errors {
+	text, told := []rune(src.Content()), common.NewErrors(src)
+	report := func(at int) {
+		if place, ok := src.OffsetLocation(int32(at)); ok {
+			told.ReportErrorString(place, "Syntax error: token recognition error at: '`'")
+		}
+		text[at] = ' '
+	}
+	for _, e := range found.GetErrors() {
+		begin, ok := src.LocationOffset(e.Location)
+		if at := int(begin); ok && at < len(text) && text[at] == '`' {
+			report(at)
+			if end := slices.Index(text[at:], '`'); end >= 0 {
+				report(at + end)
+			}
+		}
+	}
+	if len(told.GetErrors()) == 0 {
+		return found
+	}
+	_, others := p.Parse(common.NewStringSource(string(text), src.Description()))
+	return told.Append(others.GetErrors())
 }

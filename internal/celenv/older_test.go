@@ -50,7 +50,6 @@ func (object) Parent() cel.Activation { return nil }
 var olderLimits = func() map[string]olderLimit {
 	const (
 		name     = "the type of optional values is called optional"
-		token    = "backticks are refused in other words"
 		spaces   = "exponents have no spaces around the sign"
 		literals = "lists and maps inside of dyn must be of one type, too"
 		formats  = "the text and arguments of format are not checked before the expression runs"
@@ -60,9 +59,6 @@ var olderLimits = func() map[string]olderLimit {
 		"type(optional.of(1)) == optional_type":                    {"1.31", name},
 		"type(optional.of(1))":                                     {"1.31", name},
 		"string(type(object.?metadata))":                           {"1.31", name},
-		"object.`metadata`.name == 'a'":                            {"1.33", token},
-		"object.metadata.labels.`a-b/c` == 'a' || has(object.`x`)": {"1.33", token},
-		"has(object.`metadata`)":                                   {"1.33", token},
 		"'%d %s %e %x'.format([1, 'a', 1.5, 255])":                 {"1.33", spaces},
 		"'%x %X %o %b %e'.format([255, 255, 8, 5, 1.5])":           {"1.33", spaces},
 		"'%e'.format([123456.789])":                                {"1.33", spaces},

@@ -16,6 +16,7 @@ type ID string
 const (
 	AuditAnnotationAuthorizer ID = "audit-annotation-authorizer"
 	BacktickSyntax            ID = "backtick-syntax"
+	BacktickToken             ID = "backtick-token"
 	CIDRContains              ID = "cidr-contains"
 	EmptyTextSearch           ID = "empty-text-search"
 	EquivalentMutation        ID = "equivalent-mutation"
@@ -59,6 +60,11 @@ var All = []Quirk{
 		ID:    BacktickSyntax,
 		Until: "1.37",
 		Title: "a name in backticks does not compile",
+	},
+	{
+		ID:    BacktickToken,
+		Until: "1.33",
+		Title: "the compiler reports each backtick as a token that it does not recognise",
 	},
 	{
 		ID:    CIDRContains,
