@@ -56,18 +56,18 @@ var olderLimits = func() map[string]olderLimit {
 	)
 	return map[string]olderLimit{
 		"object.metadata.name.orValue(object.nope) == 'a' && object.metadata.name.or(optional.none()) == 'a'": {"1.31", name},
-		"type(optional.of(1)) == optional_type":                    {"1.31", name},
-		"type(optional.of(1))":                                     {"1.31", name},
-		"string(type(object.?metadata))":                           {"1.31", name},
-		"'%d %s %e %x'.format([1, 'a', 1.5, 255])":                 {"1.33", spaces},
-		"'%x %X %o %b %e'.format([255, 255, 8, 5, 1.5])":           {"1.33", spaces},
-		"'%e'.format([123456.789])":                                {"1.33", spaces},
-		"'%s'.format([dyn({'b': 1, 'a': [1, 2.5, true, null]})])":  {"1.31", literals},
-		"'%d'.format(['x'])":                                       {"1.31", formats},
-		"'%z'.format([1])":                                         {"1.31", formats},
-		"'%s %s'.format(['a'])":                                    {"1.31", formats},
-		"'%f'.format([2])":                                         {"1.31", formats},
-		"'%d'.format([1.5])":                                       {"1.31", formats},
+		"type(optional.of(1)) == optional_type":                   {"1.31", name},
+		"type(optional.of(1))":                                    {"1.31", name},
+		"string(type(object.?metadata))":                          {"1.31", name},
+		"'%d %s %e %x'.format([1, 'a', 1.5, 255])":                {"1.33", spaces},
+		"'%x %X %o %b %e'.format([255, 255, 8, 5, 1.5])":          {"1.33", spaces},
+		"'%e'.format([123456.789])":                               {"1.33", spaces},
+		"'%s'.format([dyn({'b': 1, 'a': [1, 2.5, true, null]})])": {"1.31", literals},
+		"'%d'.format(['x'])":                                      {"1.31", formats},
+		"'%z'.format([1])":                                        {"1.31", formats},
+		"'%s %s'.format(['a'])":                                   {"1.31", formats},
+		"'%f'.format([2])":                                        {"1.31", formats},
+		"'%d'.format([1.5])":                                      {"1.31", formats},
 	}
 }()
 
