@@ -41,7 +41,8 @@ func (e *Engine) defaultParams(p *policy.Policy, resource *schema.Resource) (map
 	for _, text := range prepared.Unknown {
 		errs = append(errs, field.Invalid(path, field.OmitValueType{}, text))
 	}
-	invalid, _, err := e.invalid(context.Background(), e.register(req, prepared.Object, prepared.SharesLabels), resource)
+	stored := e.register(req, prepared.Object, prepared.SharesLabels)
+	invalid, _, err := e.invalid(context.Background(), stored, resource)
 	if err != nil {
 		return nil, field.ErrorList{field.InternalError(path, err)}
 	}

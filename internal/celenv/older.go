@@ -382,8 +382,8 @@ func refusedSyntax(env *cel.Env, src common.Source) *cel.Issues {
 	return cel.NewIssues(found)
 }
 
-// unknownTokens returns the problems of an expression in a language of which a backtick is not a token: each backtick is
-// one, and so is what is wrong in the text without backticks. found are the problems in a language that only refuses
+// unknownTokens returns the problems of an expression in a language of which a backtick is not a token: each backtick
+// is one, and so is what is wrong in the text without backticks. found are the problems in a language that only refuses
 // names in backticks.
 func unknownTokens(p *parser.Parser, src common.Source, found *common.Errors) *common.Errors {
 	text, told := []rune(src.Content()), common.NewErrors(src)

@@ -110,7 +110,7 @@ func (m *machine) pick(c solve.Formula, a, b *held) *held {
 	return out
 }
 
-// defaultOf returns a member of a value that a mutation made, and that the mutation did not write: the server may set it.
+// defaultOf returns a member of a value that a mutation made and that it did not write: the server may set it.
 func (r *record) defaultOf(name string) *held {
 	f := r.typ.Field(name)
 	if r.isMap() || f == nil {
