@@ -19,7 +19,7 @@ import (
 	"github.com/celgate/celgate/conformance/server"
 )
 
-// webhookCalls are the webhooks that a server has called, in order: PHASE/NAME/CONFIGURATION.
+// webhookCalls are the webhooks that a server has called for requests of the test, in order: PHASE/NAME/CONFIGURATION.
 type webhookCalls struct {
 	mu    sync.Mutex
 	calls []string
@@ -31,9 +31,11 @@ func (w *webhookCalls) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 		http.Error(out, fmt.Sprint(err), http.StatusBadRequest)
 		return
 	}
-	w.mu.Lock()
-	w.calls = append(w.calls, strings.TrimPrefix(in.URL.Path, "/"))
-	w.mu.Unlock()
+	if review.Request.DryRun != nil && *review.Request.DryRun { // as no write of the server itself is
+		w.mu.Lock()
+		w.calls = append(w.calls, strings.TrimPrefix(in.URL.Path, "/"))
+		w.mu.Unlock()
+	}
 	review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
 	review.Request = nil
 	if err := json.NewEncoder(out).Encode(review); err != nil {
