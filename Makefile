@@ -83,7 +83,7 @@ refusals: ## what the registry refuses to store: custom resources beside the ser
 .PHONY: oracles
 oracles: ## preparation, write-time rules and warnings, merge, conversion and RBAC against the server's own packages
 	cd conformance && $(GO) test ./prepare ./policy ./typecheck ./merge ./state
-	cd tools && $(GO) test ./...
+	cd tools && $(GO) test -timeout 30m ./...
 
 .PHONY: e2e
 e2e: ## celgate-webhook and celgate beside a kube-apiserver: serve where its own admission policies are off, apply and migrate where they are on; KUBE=1.33 builds that one, for celgate-webhook
