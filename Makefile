@@ -15,8 +15,9 @@ test-long: ## all tests of the root module
 	$(GO) test -timeout 30m ./...
 
 .PHONY: race
-race: ## the same with the race detector
-	$(GO) test -race -timeout 30m ./...
+race: ## the same with the race detector; of celgate prove the short tests, which have its concurrency, too
+	$(GO) test -race -timeout 30m $$($(GO) list ./... | grep -v /cmd/internal/prove$$)
+	$(GO) test -race -short -timeout 30m ./cmd/internal/prove
 
 .PHONY: lint
 lint: ## gofmt, go vet and the linters of .golangci.yml, in every module
