@@ -391,7 +391,7 @@ func unknownTokens(p *parser.Parser, src common.Source, found *common.Errors) *c
 		if place, ok := src.OffsetLocation(int32(at)); ok {
 			told.ReportErrorString(place, "Syntax error: token recognition error at: '`'")
 		}
-		text[at] = ' '
+		text[at] = noToken
 	}
 	for _, e := range found.GetErrors() {
 		begin, ok := src.LocationOffset(e.Location)
@@ -402,9 +402,18 @@ func unknownTokens(p *parser.Parser, src common.Source, found *common.Errors) *c
 			}
 		}
 	}
-	if len(told.GetErrors()) == 0 {
-		return found
+	others := found
+	if len(told.GetErrors()) > 0 {
+		_, others = p.Parse(common.NewStringSource(string(text), src.Description()))
 	}
-	_, others := p.Parse(common.NewStringSource(string(text), src.Description()))
-	return told.Append(others.GetErrors())
+	for _, e := range others.GetErrors() {
+		told.ReportErrorString(e.Location, withoutEscapes.Replace(e.Message))
+	}
+	return told
 }
+
+// noToken is space between tokens in the place of a backtick; a text that repeats the expression does not have it.
+const noToken = '\f'
+
+var withoutEscapes = strings.NewReplacer(string(noToken), "",
+	"{IDENTIFIER, ESC_IDENTIFIER}", "IDENTIFIER", ", ESC_IDENTIFIER", "")
