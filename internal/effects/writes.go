@@ -5,6 +5,8 @@ import (
 
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
+
+	"github.com/celgate/celgate/internal/tree"
 )
 
 // A Write is a field that a mutation sets.
@@ -152,7 +154,7 @@ func pointer(e ast.Expr) (p Path, appends, exact bool) {
 		case strings.Contains(s, "\x01") || number(s):
 			p = p.Step(Item)
 		default:
-			p = p.Step(strings.NewReplacer("~1", "/", "~0", "~").Replace(s))
+			p = p.Step(tree.UnescapeToken(s))
 		}
 	}
 	return p, appends, exact
@@ -172,7 +174,7 @@ func collectPieces(e ast.Expr, parts *[]any) {
 			return
 		case strings.HasSuffix(c.FunctionName(), "escapeKey") && len(c.Args()) == 1:
 			if s, ok := literal(c.Args()[0]).(string); ok {
-				*parts = append(*parts, strings.NewReplacer("~", "~0", "/", "~1").Replace(s))
+				*parts = append(*parts, tree.EscapeToken(s))
 				return
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/celgate/celgate/internal/effects"
 	"github.com/celgate/celgate/internal/locals"
 	"github.com/celgate/celgate/internal/shape"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/internal/typed"
 	"github.com/celgate/celgate/policy"
 )
@@ -206,7 +207,7 @@ func (w *way) decodable(fields []ast.EntryExpr) error {
 		steps := strings.Split(strings.TrimPrefix(path, "/"), "/")
 		at := w.typ
 		for _, step := range steps {
-			step = strings.NewReplacer("~1", "/", "~0", "~").Replace(step)
+			step = tree.UnescapeToken(step)
 			if at != nil && at.Kind == shape.List {
 				step = effects.Item
 			}
@@ -324,7 +325,7 @@ func (w *way) one(x entry, in *shape.Type, value string, at joined) (src string,
 		there = value + "[?" + text(x.key) + "]"
 		at = at.with(piece{text: "/"}, piece{expr: "jsonpatch.escapeKey(" + operand(x.key) + ")"})
 	} else {
-		at = at.with(piece{text: "/" + escape(x.name)})
+		at = at.with(piece{text: "/" + tree.EscapeToken(x.name)})
 	}
 	removed := func() string { return there + ".hasValue() ? [" + operation("remove", at, "") + "] : []" }
 	switch function(x.value) {

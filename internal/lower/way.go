@@ -11,6 +11,7 @@ import (
 	"github.com/celgate/celgate/internal/locals"
 	"github.com/celgate/celgate/internal/scope"
 	"github.com/celgate/celgate/internal/shape"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -174,7 +175,7 @@ func (w *way) enter(h hop, key string) {
 	}
 	if h.Member != "" {
 		w.name += "." + h.Member
-		w.pointer = w.pointer.with(piece{text: "/" + escape(h.Member)})
+		w.pointer = w.pointer.with(piece{text: "/" + tree.EscapeToken(h.Member)})
 		switch dotted := strings.ContainsAny(h.Member, "./[]"); {
 		case dotted:
 			w.field = w.field.with(piece{text: "[" + h.Member + "]"})
@@ -194,11 +195,6 @@ func (w *way) enter(h hop, key string) {
 		shown.expr = "jsonpatch.escapeKey(" + key + ")"
 	}
 	w.pointer = w.pointer.with(piece{text: "/"}, shown)
-}
-
-// escape writes a name as part of a JSON Pointer.
-func escape(name string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
 }
 
 // resolve returns the syntax tree of an expression of the mutation, with the names of the scope replaced by those of

@@ -97,7 +97,7 @@ func undo(before, first, second map[string]any) []jsonpatch.Operation {
 			return
 		}
 		for name, member := range members {
-			leaves(path+"/"+escape(name), member)
+			leaves(path+"/"+tree.EscapeToken(name), member)
 		}
 	}
 	for _, o := range diff(before, second) {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/celgate/celgate/internal/tree"
 )
@@ -35,7 +34,7 @@ type differ struct {
 // member descends to a member, and returns the argument for [differ.ascend].
 func (d *differ) member(name string) (up int) {
 	up = len(d.path)
-	d.path = append(append(d.path, '/'), escape(name)...)
+	d.path = append(append(d.path, '/'), tree.EscapeToken(name)...)
 	return up
 }
 
@@ -156,12 +155,4 @@ func (d *differ) diffLists(before, after []any) {
 		d.put("add", after[i])
 		d.ascend(up)
 	}
-}
-
-// escape escapes a member's name for a JSON Pointer.
-func escape(name string) string {
-	if strings.IndexByte(name, '~') < 0 && strings.IndexByte(name, '/') < 0 {
-		return name
-	}
-	return strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
 }

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/celgate/celgate/internal/solve"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 )
@@ -213,7 +214,7 @@ func (f *frame) applyTo(name string, l []leaf) *value {
 		return f.recase(name, l[0])
 	case "jsonpatch.escapeKey":
 		if t, ok := l[0].(textLeaf); ok && t.isConst() {
-			return newLeaf(textOf(strings.NewReplacer("~", "~0", "/", "~1").Replace(t.before)))
+			return newLeaf(textOf(tree.EscapeToken(t.before)))
 		}
 	case "hasValue":
 		switch l[0].(type) {

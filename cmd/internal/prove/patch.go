@@ -8,6 +8,7 @@ import (
 	"github.com/celgate/celgate/internal/prepare"
 	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/solve"
+	"github.com/celgate/celgate/internal/tree"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
@@ -522,7 +523,7 @@ func (p *patcher) operation(t *shape.Type, when solve.Formula, was *held, v *val
 		}
 		var steps []string
 		for _, step := range strings.Split(path[1:], "/") {
-			steps = append(steps, strings.NewReplacer("~1", "/", "~0", "~").Replace(step))
+			steps = append(steps, tree.UnescapeToken(step))
 		}
 		out = p.operate("object", t, steps, op, here, out, to)
 	}

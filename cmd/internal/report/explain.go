@@ -548,13 +548,11 @@ func names(items []any) []string {
 	return all
 }
 
-var unescape = strings.NewReplacer("~1", "/", "~0", "~")
-
 // followPointer returns the value at a JSON pointer.
 func followPointer(v any, pointer string) (any, bool) {
 	path := strings.Split(pointer, "/")[1:]
 	for i, step := range path {
-		path[i] = unescape.Replace(step)
+		path[i] = tree.UnescapeToken(step)
 	}
 	return tree.Find(v, path)
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/celgate/celgate/internal/tree"
 )
 
 // A document is the tree on which operations work.
@@ -49,14 +51,6 @@ func ownContainer(node any) (any, bool) {
 	return node, false
 }
 
-// decodeToken returns the member name of a token of a path.
-func decodeToken(token string) string {
-	if !strings.Contains(token, "~") {
-		return token
-	}
-	return strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
-}
-
 // open returns the container of the last token of path, and that token. The document then owns every container on the
 // path, even if it is only read.
 func (d *document) open(path string) (parent any, key string, ok bool) {
@@ -68,7 +62,7 @@ func (d *document) open(path string) (parent any, key string, ok bool) {
 	parent = d.root
 	for {
 		token, below, more := strings.Cut(rest, "/")
-		key = decodeToken(token)
+		key = tree.UnescapeToken(token)
 		if !more {
 			return parent, key, true
 		}
