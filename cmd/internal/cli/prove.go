@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -203,35 +204,29 @@ func (p *proving) compare(ctx context.Context, args []string, both bool) error {
 	if len(args) != 2 {
 		return &usageError{errors.New("prove compares two sets of policies: OLD and NEW")}
 	}
-	open, err := p.open(p.console)
+	b, err := p.begin(ctx, args[:1], args[1:])
 	if err != nil {
 		return err
 	}
-	sides, room, rejected, err := p.loadSets(ctx, args[:1], args[1:])
-	if err != nil {
-		return err
-	}
-	options := report.Options{Rejected: rejected, Types: room.Types}
-	if len(rejected) > 0 {
-		p.raise(exitFailed)
-		return writeProofs(open, options, nil)
+	if len(b.options.Rejected) > 0 {
+		return writeProofs(b.open, b.options, nil)
 	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	var all []report.Proof
-	for i := range sides {
-		old, now := sides[i], sides[1-i]
+	for i := range b.sets {
+		old, now := b.sets[i], b.sets[1-i]
 		if i == 1 && !both {
 			break
 		}
-		result, err := room.Stricter(ctx, old.side, now.side)
+		result, err := b.room.Stricter(ctx, old.side, now.side)
 		if err != nil {
 			return err
 		}
-		all = append(all, p.newProof(ctx, room,
+		all = append(all, p.newProof(ctx, b.room,
 			fmt.Sprintf("%s denies every request that %s denies", now.name, old.name), old, now, result))
 	}
-	return writeProofs(open, options, all)
+	return writeProofs(b.open, b.options, all)
 }
 
 // loadSets reads sets of policies, each from its paths.
@@ -260,31 +255,31 @@ func (p *proving) loadSets(ctx context.Context, sets ...[]string) (sides []*prov
 	return sides, room, rejected, nil
 }
 
-// A beginning is what the questions about one set of policies need.
+// A beginning is what questions about sets of policies need.
 type beginning struct {
 	open    []*output
-	set     *proven
+	sets    []*proven
 	room    *prove.Room
 	options report.Options // with the refused policies: then nothing is asked
 }
 
-// begin opens the outputs and reads the policies of -p.
-func (p *proving) begin(ctx context.Context) (*beginning, error) {
+// begin opens the outputs and reads sets of policies.
+func (p *proving) begin(ctx context.Context, sets ...[]string) (*beginning, error) {
 	open, err := p.open(p.console)
 	if err != nil {
 		return nil, err
 	}
-	if len(p.policies) == 0 {
+	if slices.ContainsFunc(sets, func(paths []string) bool { return len(paths) == 0 }) {
 		return nil, withHint(&usageError{errors.New("no policies given")}, "name files or directories with -p")
 	}
-	sides, room, rejected, err := p.loadSets(ctx, p.policies)
+	sides, room, rejected, err := p.loadSets(ctx, sets...)
 	if err != nil {
 		return nil, err
 	}
 	if len(rejected) > 0 {
 		p.raise(exitFailed)
 	}
-	return &beginning{open, sides[0], room, report.Options{Rejected: rejected, Types: room.Types}}, nil
+	return &beginning{open, sides, room, report.Options{Rejected: rejected, Types: room.Types}}, nil
 }
 
 // hold proves a claim about every object that policies admit.
@@ -292,7 +287,7 @@ func (p *proving) hold(ctx context.Context) error {
 	if p.claim == "" {
 		return &usageError{errors.New("no claim given: --claim EXPRESSION")}
 	}
-	b, err := p.begin(ctx)
+	b, err := p.begin(ctx, p.policies)
 	if err != nil {
 		return err
 	}
@@ -301,18 +296,18 @@ func (p *proving) hold(ctx context.Context) error {
 	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	result, err := b.room.Holds(ctx, p.claim, b.set.side, p.resources)
+	result, err := b.room.Holds(ctx, p.claim, b.sets[0].side, p.resources)
 	if err != nil {
 		return err
 	}
-	claim := fmt.Sprintf("every object that %s admits satisfies %s", b.set.name, p.claim)
+	claim := fmt.Sprintf("every object that %s admits satisfies %s", b.sets[0].name, p.claim)
 	return writeProofs(b.open, b.options,
-		[]report.Proof{p.newProof(ctx, b.room, claim, &proven{}, b.set, result)})
+		[]report.Proof{p.newProof(ctx, b.room, claim, &proven{}, b.sets[0], result)})
 }
 
 // findVacuous lists the parts of policies without an effect.
 func (p *proving) findVacuous(ctx context.Context) error {
-	b, err := p.begin(ctx)
+	b, err := p.begin(ctx, p.policies)
 	if err != nil {
 		return err
 	}
@@ -321,7 +316,7 @@ func (p *proving) findVacuous(ctx context.Context) error {
 		ctx, stop := interruptible(ctx)
 		defer stop()
 		undecided := 0
-		if found, undecided, err = b.room.Vacuous(ctx, b.set.side); err != nil {
+		if found, undecided, err = b.room.Vacuous(ctx, b.sets[0].side); err != nil {
 			return err
 		}
 		if undecided > 0 {
@@ -342,33 +337,27 @@ func (p *proving) accept(ctx context.Context, args []string) error {
 	if len(args) != 2 {
 		return &usageError{errors.New("prove accepts needs two sets of policies: VALIDATIONS and MUTATIONS")}
 	}
-	open, err := p.open(p.console)
+	b, err := p.begin(ctx, args[:1], args[1:])
 	if err != nil {
 		return err
 	}
-	sides, room, rejected, err := p.loadSets(ctx, args[:1], args[1:])
-	if err != nil {
-		return err
+	if len(b.options.Rejected) > 0 {
+		return writeProofs(b.open, b.options, nil)
 	}
-	options := report.Options{Rejected: rejected, Types: room.Types}
-	if len(rejected) > 0 {
-		p.raise(exitFailed)
-		return writeProofs(open, options, nil)
-	}
-	checks, changes := sides[0], sides[1]
+	checks, changes := b.sets[0], b.sets[1]
 	if !changes.side.HasMutations() {
 		return noMutations(changes.name)
 	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	result, err := room.Accepts(ctx, changes.side, checks.side)
+	result, err := b.room.Accepts(ctx, changes.side, checks.side)
 	if err != nil {
 		return err
 	}
-	proof := p.newProof(ctx, room, fmt.Sprintf("%s admits every object that %s changes", checks.name, changes.name),
+	proof := p.newProof(ctx, b.room, fmt.Sprintf("%s admits every object that %s changes", checks.name, changes.name),
 		changes, checks, result)
 	proof.About = report.AboutResults
-	return writeProofs(open, options, []report.Proof{proof})
+	return writeProofs(b.open, b.options, []report.Proof{proof})
 }
 
 func noMutations(name string) error {
@@ -391,28 +380,28 @@ func (p *proving) reorder(ctx context.Context) error {
 
 func (p *proving) askMutations(ctx context.Context, about report.Subject,
 	ask func(*prove.Room, context.Context, *prove.Side) ([]prove.Changing, error), claim func([]string) string) error {
-	b, err := p.begin(ctx)
+	b, err := p.begin(ctx, p.policies)
 	if err != nil {
 		return err
 	}
 	var all []report.Proof
 	if len(b.options.Rejected) == 0 {
-		if !b.set.side.HasMutations() {
-			return noMutations(b.set.name)
+		if !b.sets[0].side.HasMutations() {
+			return noMutations(b.sets[0].name)
 		}
 		ctx, stop := interruptible(ctx)
 		defer stop()
-		answers, err := ask(b.room, ctx, b.set.side)
+		answers, err := ask(b.room, ctx, b.sets[0].side)
 		if err != nil {
 			return err
 		}
 		for _, a := range answers {
-			proof := p.newProof(ctx, b.room, claim(a.Policies), b.set, b.set, a.Result)
+			proof := p.newProof(ctx, b.room, claim(a.Policies), b.sets[0], b.sets[0], a.Result)
 			proof.About, proof.Policies = about, a.Policies
 			all = append(all, proof)
 		}
 		if len(answers) == 0 {
-			return &usageError{fmt.Errorf("%s: contains only one MutatingAdmissionPolicy that is in force", b.set.name)}
+			return &usageError{fmt.Errorf("%s: contains only one MutatingAdmissionPolicy that is in force", b.sets[0].name)}
 		}
 	}
 	return writeProofs(b.open, b.options, all)

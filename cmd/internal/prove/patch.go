@@ -587,17 +587,11 @@ func (p *patcher) operateMember(path string, t *shape.Type, steps []string, op s
 func (p *patcher) operateItem(path string, t *shape.Type, steps []string, op string, when solve.Formula, was *held,
 	to *value) *held {
 	s := p.store
-	live, _, ok := p.listOf(was)
+	live, isNull, ok := p.listOf(was)
 	index, err := strconv.Atoi(steps[0])
 	atEnd := steps[0] == "-"
 	if !ok || was.value == nil || err != nil && !atEnd {
 		return p.undecide(when, was, t, "a JSON patch of an item")
-	}
-	isNull := solve.False
-	for _, a := range was.value.alts {
-		if a.leaf == (nullLeaf{}) {
-			isNull = a.when
-		}
 	}
 	p.fail(s.Conjoin(when, s.Disjoin(isNull, was.present.Negate())))
 	out := &list{sources: live.sources, unordered: live.unordered, items: slices.Clone(live.items)}
@@ -611,7 +605,7 @@ func (p *patcher) operateItem(path string, t *shape.Type, steps []string, op str
 			out.items = append([]*item{made}, out.items...)
 		}
 		p.inserted = p.inserted || t.Merge != shape.Atomic
-	case len(steps) > 1 && err == nil && isOneOf(was, &index) && index < mostItems:
+	case len(steps) > 1 && err == nil && isOneOf(was) && index >= 0 && index < mostItems:
 		for _, n := range live.sources {
 			n.require(index + 1)
 		}
@@ -633,8 +627,8 @@ func (p *patcher) operateItem(path string, t *shape.Type, steps []string, op str
 }
 
 // isOneOf reports whether a part is the unchanged list of a node: its items are present one after the other.
-func isOneOf(was *held, index *int) bool {
-	return *index >= 0 && len(was.value.alts) > 0 && !slices.ContainsFunc(was.value.alts, func(a alternative) bool {
+func isOneOf(was *held) bool {
+	return len(was.value.alts) > 0 && !slices.ContainsFunc(was.value.alts, func(a alternative) bool {
 		l, ok := a.leaf.(*list)
 		return ok && l.name == ""
 	})
