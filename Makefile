@@ -1,6 +1,5 @@
 # Everything that needs a real kube-apiserver builds it from Go modules; nothing is installed by hand.
 GO ?= go
-MINORS = 1.30 1.31 1.32 1.33 1.34 1.35 1.36 1.37
 
 .PHONY: build
 build: ## bin/celgate, the command line, and bin/celgate-webhook, the program for clusters
@@ -66,7 +65,7 @@ live-server: ## a kube-apiserver 1.37, or KUBE=1.33, on loopback; prints its kub
 .PHONY: conformance
 conformance: ## builds and starts kube-apiserver and etcd, checks the whole corpus live; KUBE=1.36: what is recorded of that minor, KUBE=all: of every minor
 	cd conformance && $(GO) test ./server && $(GO) run ./cmd/corpus -check $(if $(KUBE),-minor $(KUBE))
-	cd conformance && for minor in $(if $(filter all,$(KUBE)),$(MINORS),$(or $(KUBE),1.37)); do $(GO) test ./upgrades -count=1 -args -minor=$$minor || exit 1; done
+	cd conformance && $(GO) test ./upgrades -count=1 -timeout 3h $(if $(KUBE),-args -minor=$(KUBE))
 
 .PHONY: corpus-record
 corpus-record: ## records the cases whose names match RUN (all without) from the live server, or from one of another minor, KUBE=1.36

@@ -267,7 +267,7 @@ spec: {type: ExternalName, externalName: localhost}
 // configuration a moment later, and the next test would meet a webhook whose program has ended.
 func awaitUnguarded(t *testing.T) {
 	t.Helper()
-	tree := documents(t, []byte(allowance))[0]
+	tree := object(t, allowance)
 	eventually(t, 10*time.Second, func() string {
 		answer, err := api.Do(context.Background(), server.Call{
 			Method: http.MethodPost, Path: dialectPath + "admissionpolicies",

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/yaml"
 )
@@ -65,17 +66,14 @@ func (u *Upgrade) PolicyName() string { return u.Name + ".example.com" }
 
 // Policy returns the policy and its binding.
 func (u *Upgrade) Policy() (policy, binding map[string]any) {
-	group, resource := "", map[string]string{"ConfigMap": "configmaps", "Pod": "pods", "StatefulSet": "statefulsets"}
-	if g, _, ok := strings.Cut(u.Object["apiVersion"].(string), "/"); ok {
-		group = g
-	}
+	of := ResourceOf(u.Object)
 	kind, metadata := "ValidatingAdmissionPolicy", map[string]any{"name": u.PolicyName()}
 	spec := map[string]any{
 		"matchConstraints": map[string]any{
 			"objectSelector": map[string]any{"matchLabels": map[string]any{"row": u.Name}},
 			"resourceRules": []any{map[string]any{
-				"apiGroups": []any{group}, "apiVersions": []any{"v1"}, "operations": []any{"CREATE"},
-				"resources": []any{resource[u.Object["kind"].(string)]},
+				"apiGroups": []any{of.Group}, "apiVersions": []any{of.Version}, "operations": []any{"CREATE"},
+				"resources": []any{of.Resource},
 			}},
 		},
 	}
@@ -96,6 +94,13 @@ func (u *Upgrade) Policy() (policy, binding map[string]any) {
 	policy = map[string]any{"apiVersion": u.APIVersion, "kind": kind, "metadata": metadata, "spec": spec}
 	binding = map[string]any{"apiVersion": u.APIVersion, "kind": kind + "Binding", "metadata": metadata, "spec": bound}
 	return policy, binding
+}
+
+// ResourceOf returns the resource of an object, named after its kind.
+func ResourceOf(object map[string]any) schema.GroupVersionResource {
+	kind := schema.FromAPIVersionAndKind(object["apiVersion"].(string), object["kind"].(string))
+	resource, _ := meta.UnsafeGuessKindToResource(kind)
+	return resource
 }
 
 // An UpgradeReport is what celgate diff -o json says about two minors.

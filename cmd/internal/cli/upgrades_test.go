@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -59,7 +58,7 @@ func TestUpgrades(t *testing.T) {
 						t.Error(problem)
 					}
 				}
-				if n := len(report.Items); n > len(rows) || slices.Contains([]int{report.Requests}, 0) {
+				if n := len(report.Items); n > len(rows) || report.Requests == 0 {
 					t.Errorf("%d items of %d requests about %d rows", n, report.Requests, len(rows))
 				}
 			})
