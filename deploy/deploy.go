@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-//go:embed crds/*.yaml celgate.yaml audit.yaml auditpod.yaml
+//go:embed crds/*.yaml celgate.yaml
 var files embed.FS
 
 // Definitions returns celgate's own kinds, one document after the other.
@@ -29,6 +29,3 @@ func Server(image string) []byte {
 	text, _ := files.ReadFile("celgate.yaml") // embedded
 	return []byte(strings.Replace(string(text), "image: celgate\n", "image: "+image+"\n", 1))
 }
-
-// Audit returns the templates of the manifests that run an audit.
-func Audit() fs.FS { return files }

@@ -2,15 +2,15 @@ package manifest
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/celgate/celgate/internal/pattern"
 	"github.com/celgate/celgate/policy"
 )
 
 // misreadable are the words, besides true and false, that YAML 1.1 reads as booleans.
-var misreadable = regexp.MustCompile(`(?i)^(y|n|yes|no|on|off)\b`)
+var misreadable = pattern.New(`(?i)^(y|n|yes|no|on|off)\b`)
 
 // Misreadings returns the words of the document that YAML 1.1 reads as true or false, such as n, yes and off, and that
 // may have been meant as text, sorted by field. Fields are paths without the indices of lists, such as
@@ -34,7 +34,7 @@ func (d *Document) Misreadings() []policy.Problem {
 			}
 		case bool:
 			place := d.Place(at).Locate(0)
-			if word := misreadable.FindString(d.Source.restOfLine(place)); word != "" {
+			if word := misreadable().FindString(d.Source.restOfLine(place)); word != "" {
 				all = append(all, policy.Problem{Field: path, Position: place,
 					Message: fmt.Sprintf("YAML reads %s as %t: quote it", word, v)})
 			}
@@ -47,7 +47,7 @@ func (d *Document) Misreadings() []policy.Problem {
 
 // Misreading returns the first word read as a boolean at a path, with or without indices.
 func (d *Document) Misreading(path string) (policy.Problem, bool) {
-	path = indexes.ReplaceAllString(path, "")
+	path = indexes().ReplaceAllString(path, "")
 	for _, m := range d.Misreadings() {
 		if m.Field == path {
 			return m, true
@@ -56,7 +56,7 @@ func (d *Document) Misreading(path string) (policy.Problem, bool) {
 	return policy.Problem{}, false
 }
 
-var indexes = regexp.MustCompile(`\[\d+\]`)
+var indexes = pattern.New(`\[\d+\]`)
 
 // restOfLine returns the text from a position to the end of its line.
 func (s *Source) restOfLine(at policy.Position) string {

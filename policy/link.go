@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -12,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/celgate/celgate/internal/inline"
+	"github.com/celgate/celgate/internal/pattern"
 	"github.com/celgate/celgate/internal/scope"
 	"github.com/celgate/celgate/internal/spell"
 	"github.com/celgate/celgate/internal/wording"
@@ -535,14 +535,14 @@ func (p *Policy) FullName(variable string) string {
 	return "variables." + variable
 }
 
-var variableReference = regexp.MustCompile(`\bvariables\.\w+`)
+var variableReference = pattern.New(`\bvariables\.\w+`)
 
 // ShowVariables returns a text about expressions with the names that authors use for variables of libraries.
 func (p *Policy) ShowVariables(text string) string {
 	if len(p.Imports) == 0 {
 		return text
 	}
-	return variableReference.ReplaceAllStringFunc(text, func(name string) string {
+	return variableReference().ReplaceAllStringFunc(text, func(name string) string {
 		return p.FullName(strings.TrimPrefix(name, "variables."))
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/celgate/celgate/internal/pattern"
 	dialect "github.com/celgate/celgate/policy/internal/v1alpha1"
 )
 
@@ -101,11 +102,11 @@ func (v *validator) kinds(r Rule, path *field.Path) {
 	}
 }
 
-var namespacePattern = regexp.MustCompile(`^[a-z0-9*]([-a-z0-9*]{0,61}[a-z0-9*])?$`)
+var namespacePattern = pattern.New(`^[a-z0-9*]([-a-z0-9*]{0,61}[a-z0-9*])?$`)
 
 func (v *validator) namespacePatterns(list []string, path *field.Path) {
 	for i, pattern := range list {
-		if !namespacePattern.MatchString(pattern) {
+		if !namespacePattern().MatchString(pattern) {
 			v.add(field.Invalid(path.Index(i), pattern, "must be the name of a namespace, in which * may stand for any text"))
 		}
 		if slices.Contains(list[:i], pattern) {

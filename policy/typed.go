@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"sync"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	admissionv1alpha1 "k8s.io/api/admissionregistration/v1alpha1"
@@ -13,7 +14,7 @@ import (
 )
 
 // goTypes has the kinds of Go types, whose values from a typed client do not contain them.
-var goTypes = func() *runtime.Scheme {
+var goTypes = sync.OnceValue(func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		admissionv1.AddToScheme, admissionv1beta1.AddToScheme, admissionv1alpha1.AddToScheme,
@@ -21,7 +22,7 @@ var goTypes = func() *runtime.Scheme {
 		utilruntime.Must(add(s))
 	}
 	return s
-}()
+})
 
 // NewSet makes a set from Go values: the types of k8s.io/api/admissionregistration in v1, v1beta1 and v1alpha1,
 // unstructured objects, and lists of either. They are read as by [FromObject], and not retained. Two objects of one
@@ -55,7 +56,7 @@ func treeOf(object runtime.Object) (map[string]any, error) {
 	if u, ok := object.(runtime.Unstructured); ok {
 		return u.UnstructuredContent(), nil
 	}
-	kinds, _, err := goTypes.ObjectKinds(object)
+	kinds, _, err := goTypes().ObjectKinds(object)
 	if err != nil {
 		return nil, fmt.Errorf("%T is not an admission policy or binding", object)
 	}

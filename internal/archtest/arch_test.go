@@ -18,7 +18,8 @@ const module = "github.com/celgate/celgate"
 // layers are the packages of the module from the bottom up, by their paths in it; "" is package celgate. A package
 // imports only packages from layers below its own. ARCHITECTURE.md has a line for each.
 var layers = [][]string{
-	{"internal/tree", "internal/locals", "internal/wording", "internal/yamlscan", "internal/solve",
+	{"internal/pattern", "internal/solve"},
+	{"internal/tree", "internal/locals", "internal/wording", "internal/yamlscan",
 		"policy/internal/v1alpha1"},
 	{"internal/spell", "internal/shape", "internal/lcs", "internal/layout"},
 	{"internal/inline", "internal/scope"},
@@ -35,7 +36,7 @@ var layers = [][]string{
 	{"internal/derive", "internal/conformance", "internal/webhook", "cmd/internal/requests", "cmd/internal/check",
 		"cmd/internal/blame", "cmd/internal/delta", "cmd/internal/order", "cmd/internal/prove", "cmd/internal/replay"},
 	{"cmd/internal/suite", "cmd/internal/kube", "webhook"},
-	{"cmd/internal/kube/election", "cmd/internal/report", "cmd/internal/report/pages", "cmd/internal/serve"},
+	{"cmd/internal/kube/election", "cmd/internal/report", "cmd/internal/serve"},
 	{"cmd/internal/playground"},
 	{"cmd/internal/cli"},
 	{"cmd/internal/manpages"},

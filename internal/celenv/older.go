@@ -3,7 +3,6 @@ package celenv
 import (
 	"math"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -21,6 +20,7 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
 
+	"github.com/celgate/celgate/internal/pattern"
 	"github.com/celgate/celgate/internal/plan"
 	"github.com/celgate/celgate/internal/quirks"
 )
@@ -32,7 +32,7 @@ import (
 // An olderLibrary is the effect of one quirk on an environment.
 type olderLibrary struct {
 	id       quirks.ID
-	mentions *regexp.Regexp // matches the text of every expression that may meet it
+	mentions pattern.Regexp // matches the text of every expression that may meet it
 	options  []cel.EnvOption
 	program  []cel.ProgramOption
 	since    uint // the minor of the functions that options change; 0: all
@@ -44,21 +44,21 @@ func (l olderLibrary) ProgramOptions() []cel.ProgramOption { return l.program }
 
 // olderLibraries are the quirks of the language and its libraries; the options of searches depend on an environment.
 var olderLibraries = []olderLibrary{
-	{id: quirks.BacktickSyntax, mentions: regexp.MustCompile("`")}, // as Compile has it
-	{id: quirks.BacktickToken, mentions: regexp.MustCompile("`")},
-	{id: quirks.CIDRContains, mentions: regexp.MustCompile(`\bcontainsCIDR\b`), options: alignedCIDRs, since: 30},
-	{id: quirks.EmptyTextSearch, mentions: regexp.MustCompile(`[iI]ndexOf\b`)},
-	{id: quirks.LibraryCosts, mentions: plan.LibraryFunctions},                                 // as environments do
-	{id: quirks.OptionalFunctions, mentions: regexp.MustCompile(`\b(first|last|unwrapOpt)\b`)}, // as Check has it
-	{id: quirks.OptionalOfAny, mentions: regexp.MustCompile(`\bor(Value)?\b`),
+	{id: quirks.BacktickSyntax, mentions: pattern.New("`")}, // as Compile has it
+	{id: quirks.BacktickToken, mentions: pattern.New("`")},
+	{id: quirks.CIDRContains, mentions: pattern.New(`\bcontainsCIDR\b`), options: alignedCIDRs, since: 30},
+	{id: quirks.EmptyTextSearch, mentions: pattern.New(`[iI]ndexOf\b`)},
+	{id: quirks.LibraryCosts, mentions: plan.LibraryFunctions},                          // as environments do
+	{id: quirks.OptionalFunctions, mentions: pattern.New(`\b(first|last|unwrapOpt)\b`)}, // as Check has it
+	{id: quirks.OptionalOfAny, mentions: pattern.New(`\bor(Value)?\b`),
 		program: []cel.ProgramOption{cel.CustomDecoratorV2(makeLenient)}}, // see Program
-	{id: quirks.QuantityAliased, mentions: regexp.MustCompile(`\b(quantity|add|sub)\b`), options: aliasedQuantities},
-	{id: quirks.RangeUnbounded, mentions: regexp.MustCompile(`\brange\b`), since: 34,
+	{id: quirks.QuantityAliased, mentions: pattern.New(`\b(quantity|add|sub)\b`), options: aliasedQuantities},
+	{id: quirks.RangeUnbounded, mentions: pattern.New(`\brange\b`), since: 34,
 		options: []cel.EnvOption{cel.Function("lists.range",
 			cel.Overload("lists_range", []*cel.Type{cel.IntType}, cel.ListType(cel.IntType),
 				cel.UnaryBinding(unboundedRange)))}},
-	{id: quirks.SearchBounds, mentions: regexp.MustCompile(`[iI]ndexOf\b`)},
-	{id: quirks.TextCosts, mentions: regexp.MustCompile(`\b(startsWith|endsWith|matches)\b`),
+	{id: quirks.SearchBounds, mentions: pattern.New(`[iI]ndexOf\b`)},
+	{id: quirks.TextCosts, mentions: pattern.New(`\b(startsWith|endsWith|matches)\b`),
 		program: []cel.ProgramOption{cel.CostTrackerOptions(
 			interpreter.OverloadCostTracker(overloads.StartsWithString, costOfText),
 			interpreter.OverloadCostTracker(overloads.EndsWithString, costOfText),
@@ -90,7 +90,7 @@ func olderOptions(env *cel.Env, known quirks.Set) ([]environment.VersionedOption
 func (s *Set) QuirksOf(src string) []quirks.ID {
 	var all []quirks.ID
 	for _, l := range olderLibraries {
-		if s.quirks.Has(l.id) && l.mentions.MatchString(src) {
+		if s.quirks.Has(l.id) && l.mentions().MatchString(src) {
 			all = append(all, l.id)
 		}
 	}

@@ -1,9 +1,10 @@
 package inline
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/celgate/celgate/internal/pattern"
 )
 
 // A Type is the type of a parameter or a result: a scalar, or with Of a list of one type or a map of two.
@@ -15,7 +16,7 @@ type Type struct {
 // ScalarTypes are the names of types without element types; dyn is any type.
 var ScalarTypes = []string{"bool", "int", "uint", "double", "string", "bytes", "duration", "timestamp", "dyn"}
 
-var listOrMap = regexp.MustCompile(`^(list|map)\s*\((.*)\)$`)
+var listOrMap = pattern.New(`^(list|map)\s*\((.*)\)$`)
 
 // ParseType parses the type of a function's parameter or result; the empty text is dyn.
 func ParseType(text string) (Type, bool) {
@@ -26,7 +27,7 @@ func ParseType(text string) (Type, bool) {
 	if slices.Contains(ScalarTypes, text) {
 		return Type{Name: text}, true
 	}
-	m := listOrMap.FindStringSubmatch(text)
+	m := listOrMap().FindStringSubmatch(text)
 	if m == nil || len(text) > maxTypeLength {
 		return Type{}, false
 	}

@@ -2,8 +2,9 @@
 package locals
 
 import (
-	"regexp"
 	"strings"
+
+	"github.com/celgate/celgate/internal/pattern"
 )
 
 // The names.
@@ -34,7 +35,7 @@ func Names(joined string) []string {
 	return strings.Split(joined, ",")
 }
 
-var identifier = regexp.MustCompile(`^[_a-zA-Z][_a-zA-Z0-9]*$`)
+var identifier = pattern.New(`^[_a-zA-Z][_a-zA-Z0-9]*$`)
 
 // IsIdentifier reports whether name is an identifier of CEL and none of its reserved words.
 func IsIdentifier(name string) bool {
@@ -43,5 +44,5 @@ func IsIdentifier(name string) bool {
 		"import", "let", "loop", "package", "namespace", "return", "var", "void", "while":
 		return false
 	}
-	return identifier.MatchString(name)
+	return identifier().MatchString(name)
 }

@@ -2,11 +2,11 @@ package lower
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/celgate/celgate/internal/pattern"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -37,7 +37,7 @@ func inlineLibraries(spec map[string]any, p *policy.Policy) {
 	}
 }
 
-var steps = regexp.MustCompile(`\w+`)
+var steps = pattern.New(`\w+`)
 
 // replace sets the text at a path of names and indices, in copies of the containers on the path.
 func replace(members map[string]any, path, text string) {
@@ -60,6 +60,6 @@ func replace(members map[string]any, path, text string) {
 		}
 		return value
 	}
-	names := steps.FindAllString(path, -1)
+	names := steps().FindAllString(path, -1)
 	members[names[0]] = set(members[names[0]], names[1:])
 }

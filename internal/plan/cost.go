@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/google/cel-go/common"
@@ -86,8 +87,10 @@ func (b *builder) costOf(name, overload string) (kind costKind, covered bool) {
 }
 
 // LibraryFunctions matches the names of the functions whose costs the libraries of Kubernetes define.
-var LibraryFunctions = regexp.MustCompile(
-	`\b(` + strings.ReplaceAll(strings.Join(slices.Sorted(maps.Keys(libraryCosts)), "|"), ".", `\.`) + `)\b`)
+var LibraryFunctions = sync.OnceValue(func() *regexp.Regexp {
+	names := strings.Join(slices.Sorted(maps.Keys(libraryCosts)), "|")
+	return regexp.MustCompile(`\b(` + strings.ReplaceAll(names, ".", `\.`) + `)\b`)
+})
 
 func costKindOf(overload string) costKind {
 	switch overload {

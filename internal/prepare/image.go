@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+
+	"github.com/celgate/celgate/internal/pattern"
 )
 
 // reference is the grammar of image references of github.com/distribution/reference v0.6.0, compiled on first use.
@@ -20,7 +22,7 @@ var reference = sync.OnceValue(func() *regexp.Regexp {
 })
 
 // bareDigest matches a digest without its algorithm, which is not the name of an image.
-var bareDigest = regexp.MustCompile(`^[a-f0-9]{64}$`)
+var bareDigest = pattern.New(`^[a-f0-9]{64}$`)
 
 // validDigest reports whether a digest is absent or well-formed, as github.com/opencontainers/go-digest does.
 func validDigest(digest string) bool {
@@ -43,7 +45,7 @@ func isLatest(image string) bool {
 	} else if i := strings.LastIndexByte(image, ':'); i > strings.LastIndexByte(image, '/') && image[i:] != ":latest" {
 		return false
 	}
-	if bareDigest.MatchString(image) {
+	if bareDigest().MatchString(image) {
 		return false
 	}
 	domain, path, found := strings.Cut(image, "/")

@@ -1,35 +1,35 @@
 package prepare
 
 import (
-	"regexp"
-
 	apiversion "k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/celgate/celgate/internal/pattern"
 )
 
 // news are warnings of the newest minor that older ones word differently, or lack, according to WarningsOnCreate,
 // WarningsOnUpdate and GetWarningsFor… of their pkg/registry, pkg/api and k8s.io/apimachinery.
 var news = []struct {
 	since uint           // minor
-	text  *regexp.Regexp // the new part of the text
+	text  pattern.Regexp // the new part of the text
 	was   string         // the replacement for older minors; a text that becomes empty is left out
 }{
-	{36, regexp.MustCompile(`is invalid: use "`), `will be considered invalid in a future Kubernetes release: use "`},
-	{36, regexp.MustCompile(`^spec\.externalIPs is deprecated .*`), ""},
-	{36, regexp.MustCompile(`^metadata\.name: names ending with "\.static\.k8s\.io" .*`), ""},
-	{35, regexp.MustCompile(`^spec\.trafficDistribution: .*`), ""},
-	{35, regexp.MustCompile(`^spec\.driver: driver names should be lowercase; .*`), ""},
-	{35, regexp.MustCompile(`^spec\.serviceAccountTokenInSecrets is unset; .*`), ""},
-	{35, regexp.MustCompile(`^ResourceQuota .* should be less than .*`), ""},
-	{34, regexp.MustCompile(`^spec\.\w+ is ignored for headless services`), ""},
-	{33, regexp.MustCompile(`^spec\.revisionHistoryLimit: .*`), ""},
-	{33, regexp.MustCompile(`.*: duplicate port name .*`), ""},
-	{33, regexp.MustCompile(`(deprecated in v1\.11), and disabled by default in v1\.33\+`), "$1"},
-	{33, regexp.MustCompile(`^(status|subsets|endpoints)\b.* (IP|IPv6) address .*`), ""},
-	{33, regexp.MustCompile(`^spec\.(podCIDRs|ingress|egress)\b.* CIDR value .*`), ""},
-	{33, regexp.MustCompile(`^spec\..*(dnsConfig\.nameservers|hostAliases)\b.* (IP|IPv6) address .*`), ""},
-	{32, regexp.MustCompile(`^volume ".*" \(\w+\) has no sources provided`), ""},
-	{32, regexp.MustCompile(`(a domain-qualified finalizer name) including a path \(/\)`), "$1"},
-	{32, regexp.MustCompile(`.*: overlapping paths: .*`), ""},
+	{36, pattern.New(`is invalid: use "`), `will be considered invalid in a future Kubernetes release: use "`},
+	{36, pattern.New(`^spec\.externalIPs is deprecated .*`), ""},
+	{36, pattern.New(`^metadata\.name: names ending with "\.static\.k8s\.io" .*`), ""},
+	{35, pattern.New(`^spec\.trafficDistribution: .*`), ""},
+	{35, pattern.New(`^spec\.driver: driver names should be lowercase; .*`), ""},
+	{35, pattern.New(`^spec\.serviceAccountTokenInSecrets is unset; .*`), ""},
+	{35, pattern.New(`^ResourceQuota .* should be less than .*`), ""},
+	{34, pattern.New(`^spec\.\w+ is ignored for headless services`), ""},
+	{33, pattern.New(`^spec\.revisionHistoryLimit: .*`), ""},
+	{33, pattern.New(`.*: duplicate port name .*`), ""},
+	{33, pattern.New(`(deprecated in v1\.11), and disabled by default in v1\.33\+`), "$1"},
+	{33, pattern.New(`^(status|subsets|endpoints)\b.* (IP|IPv6) address .*`), ""},
+	{33, pattern.New(`^spec\.(podCIDRs|ingress|egress)\b.* CIDR value .*`), ""},
+	{33, pattern.New(`^spec\..*(dnsConfig\.nameservers|hostAliases)\b.* (IP|IPv6) address .*`), ""},
+	{32, pattern.New(`^volume ".*" \(\w+\) has no sources provided`), ""},
+	{32, pattern.New(`(a domain-qualified finalizer name) including a path \(/\)`), "$1"},
+	{32, pattern.New(`.*: overlapping paths: .*`), ""},
 }
 
 // asOf returns warnings in the wording of a minor such as "1.33".
@@ -42,7 +42,7 @@ func asOf(minor string, texts []string) []string {
 	for _, text := range texts {
 		for _, n := range news {
 			if v.Minor() < n.since {
-				text = n.text.ReplaceAllString(text, n.was)
+				text = n.text().ReplaceAllString(text, n.was)
 			}
 		}
 		if text != "" {

@@ -4,64 +4,65 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/celgate/celgate/internal/pattern"
 )
 
 // A rewording is a message about refused objects that older minors word differently.
 type rewording struct {
 	since  string         // first minor with the newest wording
-	field  *regexp.Regexp // the refused field
-	detail *regexp.Regexp // the newest wording
+	field  pattern.Regexp // the refused field
+	detail pattern.Regexp // the newest wording
 	was    string         // the older wording
 }
 
 // shared are the rewordings for objects of all kinds (k8s.io/apimachinery pkg/util/validation of each minor).
 var shared = []rewording{
-	{"1.35", regexp.MustCompile(``), regexp.MustCompile(`\b(must be no more than \d+) bytes`), "$1 characters"},
+	{"1.35", pattern.New(``), pattern.New(`\b(must be no more than \d+) bytes`), "$1 characters"},
 }
 
 // rewordings are those for policies and bindings
 // (k8s.io/kubernetes pkg/apis/admissionregistration/validation/validation.go of each minor).
 var rewordings = []rewording{
-	{"1.37", regexp.MustCompile(`^spec\.validationActions$`), regexp.MustCompile(`^$`),
+	{"1.37", pattern.New(`^spec\.validationActions$`), pattern.New(`^$`),
 		"at least one validation action is required"},
-	{"1.34", regexp.MustCompile(`^spec\.variables\[\d+\]\.name$`), regexp.MustCompile(`^must be a valid CEL`),
+	{"1.34", pattern.New(`^spec\.variables\[\d+\]\.name$`), pattern.New(`^must be a valid CEL`),
 		"name is not a valid CEL"},
-	{"1.34", regexp.MustCompile(`^spec\.validations\[\d+\]\.message$`), regexp.MustCompile(`^must (be|not)\b`),
+	{"1.34", pattern.New(`^spec\.validations\[\d+\]\.message$`), pattern.New(`^must (be|not)\b`),
 		"message must $1"},
-	{"1.31", regexp.MustCompile(`^spec\.paramRef$`),
-		regexp.MustCompile(`^(?:unable to .* and )?user (.*) does not have "(\w+)" permission .*$`),
+	{"1.31", pattern.New(`^spec\.paramRef$`),
+		pattern.New(`^(?:unable to .* and )?user (.*) does not have "(\w+)" permission .*$`),
 		`user $2 does not have "$1" permission on the object referenced by paramRef`},
-	{"1.32", regexp.MustCompile(`^spec\.paramRef$`),
-		regexp.MustCompile(`^unable to .* and (user .* does not have "\w+" permission) .*$`),
+	{"1.32", pattern.New(`^spec\.paramRef$`),
+		pattern.New(`^unable to .* and (user .* does not have "\w+" permission) .*$`),
 		`$1 on the object referenced by paramRef`},
-	{"1.32", regexp.MustCompile(``), regexp.MustCompile(`(must evaluate to .*) but got .*`), "$1"},
+	{"1.32", pattern.New(``), pattern.New(`(must evaluate to .*) but got .*`), "$1"},
 }
 
 // misspelt matches a path of bindings that minors before 1.32 misspell.
-var misspelt = regexp.MustCompile(`^spec\.matchResources\b`)
+var misspelt = pattern.New(`^spec\.matchResources\b`)
 
 // added are the errors about objects that older minors do not have: what is wrong is stored there.
 var added = []struct {
 	since string         // first minor with the error
-	field *regexp.Regexp // the refused field
+	field pattern.Regexp // the refused field
 }{
 	// k8s.io/apiextensions-apiserver pkg/registry/customresource/validator.go v0.37.2: metadata that do not decode
-	{"1.37", regexp.MustCompile(`^metadata$`)},
+	{"1.37", pattern.New(`^metadata$`)},
 	// pkg/apis/apps/validation/validation.go v1.35.4: claims of a StatefulSet
-	{"1.35", regexp.MustCompile(`^spec\.volumeClaimTemplates\[`)},
+	{"1.35", pattern.New(`^spec\.volumeClaimTemplates\[`)},
 	// pkg/apis/autoscaling/validation/validation.go v1.34.4
-	{"1.34", regexp.MustCompile(`^spec\.(scaleTargetRef|metrics\[\d+\]\.object\.describedObject)\.apiVersion$`)},
+	{"1.34", pattern.New(`^spec\.(scaleTargetRef|metrics\[\d+\]\.object\.describedObject)\.apiVersion$`)},
 }
 
 // Refusals returns the errors of a minor about an object, given the errors of the newest.
 func Refusals(minor string, errs field.ErrorList) field.ErrorList {
 	errs = slices.DeleteFunc(slices.Clone(errs), func(e *field.Error) bool {
 		for _, a := range added {
-			if IsBefore(minor, a.since) && a.field.MatchString(e.Field) {
+			if IsBefore(minor, a.since) && a.field().MatchString(e.Field) {
 				return true
 			}
 		}
@@ -75,7 +76,7 @@ func PolicyRefusals(minor string, errs field.ErrorList) field.ErrorList {
 	said := reword(minor, errs, slices.Concat(shared, rewordings))
 	if IsBefore(minor, "1.32") {
 		for _, e := range said {
-			e.Field = misspelt.ReplaceAllString(e.Field, "spec.matchResouces")
+			e.Field = misspelt().ReplaceAllString(e.Field, "spec.matchResouces")
 		}
 	}
 	return said
@@ -89,8 +90,8 @@ func reword(minor string, errs field.ErrorList, rules []rewording) field.ErrorLi
 			older.BadValue = AsGo(e.BadValue)
 		}
 		for _, r := range rules {
-			if IsBefore(minor, r.since) && r.field.MatchString(e.Field) {
-				older.Detail = r.detail.ReplaceAllString(older.Detail, r.was)
+			if IsBefore(minor, r.since) && r.field().MatchString(e.Field) {
+				older.Detail = r.detail().ReplaceAllString(older.Detail, r.was)
 			}
 		}
 		said[i] = &older
@@ -115,11 +116,11 @@ func AsGo(value any) any {
 type goSyntax struct{ value any }
 
 func (g goSyntax) String() string {
-	return validated.ReplaceAllString(fmt.Sprintf("%#v", g.value), "admissionregistration.")
+	return validated().ReplaceAllString(fmt.Sprintf("%#v", g.value), "admissionregistration.")
 }
 
 // validated are the packages in whose place the server has that of its internal types.
-var validated = regexp.MustCompile(`\b(policy|v1)\.`)
+var validated = pattern.New(`\b(policy|v1)\.`)
 
 // MarshalJSON returns an error.
 func (g goSyntax) MarshalJSON() ([]byte, error) { return nil, errors.ErrUnsupported }

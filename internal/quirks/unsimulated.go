@@ -1,11 +1,12 @@
 package quirks
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/celgate/celgate/internal/pattern"
 )
 
 // The API server's own plugins run before policies see a new Pod (in the order of pkg/kubeapiserver/options/plugins.go
@@ -16,7 +17,7 @@ import (
 type Plugin struct {
 	Name     string
 	What     string         // the members that it sets
-	mentions *regexp.Regexp // in the text of an expression
+	mentions pattern.Regexp // in the text of an expression
 
 	// Fills reports whether the plugin would change a Pod with this spec; nil: it does if the namespace has an object
 	// of the kind By.
@@ -35,24 +36,24 @@ type Plugin struct {
 var plugins = []Plugin{
 	{
 		Name: "ServiceAccount", What: "spec.serviceAccountName",
-		mentions: regexp.MustCompile(`\bserviceAccount(Name)?\b`),
+		mentions: pattern.New(`\bserviceAccount(Name)?\b`),
 		Fills:    func(spec map[string]any) bool { return spec["serviceAccountName"] == nil },
 	},
 	{
 		Name: "ServiceAccount", What: "the volume with the token of the service account and its mounts",
-		mentions: regexp.MustCompile(`\bvolume(s|Mounts)\b`), ByAccount: true,
+		mentions: pattern.New(`\bvolume(s|Mounts)\b`), ByAccount: true,
 		Fills: func(spec map[string]any) bool {
 			return spec["automountServiceAccountToken"] != false && !mountsToken(spec)
 		},
 	},
 	{
 		Name: "DefaultTolerationSeconds", What: "spec.tolerations",
-		mentions: regexp.MustCompile(`\btolerations\b`),
+		mentions: pattern.New(`\btolerations\b`),
 		Fills:    func(spec map[string]any) bool { return !toleratesOutage(spec) },
 	},
 	{
 		Name: "Priority", What: "spec.priority and spec.preemptionPolicy",
-		mentions: regexp.MustCompile(`\b(priority(ClassName)?|preemptionPolicy)\b`),
+		mentions: pattern.New(`\b(priority(ClassName)?|preemptionPolicy)\b`),
 		Fills:    func(spec map[string]any) bool { return spec["priority"] == nil },
 		// As Plugin.admitPod in plugin/pkg/admission/priority/admission.go v1.37.2.
 		Refuses: func(before, after map[string]any) bool {
@@ -62,7 +63,7 @@ var plugins = []Plugin{
 	},
 	{
 		Name: "LimitRanger", What: "the default requests and limits of the namespace's LimitRanges",
-		mentions: regexp.MustCompile(`\b(resources|limits|requests)\b`),
+		mentions: pattern.New(`\b(resources|limits|requests)\b`),
 		By:       schema.GroupVersionKind{Version: "v1", Kind: "LimitRange"},
 	},
 }
@@ -72,17 +73,17 @@ var plugins = []Plugin{
 type MadeUp struct {
 	Member   string // the name in package prepare
 	What     string
-	mentions *regexp.Regexp // in the text of an expression without its has(…)
+	mentions pattern.Regexp // in the text of an expression without its has(…)
 }
 
 var madeUps = []MadeUp{
-	{"creationTimestamp", "when a stored object was created", regexp.MustCompile(`\bcreationTimestamp\b`)},
-	{"clusterIP", "the address of a Service", regexp.MustCompile(`\bclusterIPs?\b`)},
-	{"nodePort", "the node ports of a Service", regexp.MustCompile(`\b(nodePort|healthCheckNodePort)\b`)},
+	{"creationTimestamp", "when a stored object was created", pattern.New(`\bcreationTimestamp\b`)},
+	{"clusterIP", "the address of a Service", pattern.New(`\bclusterIPs?\b`)},
+	{"nodePort", "the node ports of a Service", pattern.New(`\b(nodePort|healthCheckNodePort)\b`)},
 }
 
 // presenceOnly matches tests of a made-up value whose result does not depend on the value.
-var presenceOnly = regexp.MustCompile(`has\([^()]*\)|clusterIP *[!=]= *(''|""|'None'|"None")|size\([^()]*\)`)
+var presenceOnly = pattern.New(`has\([^()]*\)|clusterIP *[!=]= *(''|""|'None'|"None")|size\([^()]*\)`)
 
 // serviceAccountMount is the mount path of the token (as plugin/pkg/admission/serviceaccount/admission.go v1.37.2).
 const serviceAccountMount = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -128,14 +129,14 @@ func (m Mention) IsEmpty() bool { return len(m.Plugins)+len(m.MadeUp) == 0 && !m
 // Mentions searches the text of expressions.
 func Mentions(text string) (found Mention) {
 	for i := range plugins {
-		if plugins[i].mentions.MatchString(text) {
+		if plugins[i].mentions().MatchString(text) {
 			found.Plugins = append(found.Plugins, &plugins[i])
 		}
 	}
 	found.Managed = strings.Contains(text, "managedFields")
-	text = presenceOnly.ReplaceAllString(text, "")
+	text = presenceOnly().ReplaceAllString(text, "")
 	for i := range madeUps {
-		if madeUps[i].mentions.MatchString(text) {
+		if madeUps[i].mentions().MatchString(text) {
 			found.MadeUp = append(found.MadeUp, &madeUps[i])
 		}
 	}

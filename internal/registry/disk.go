@@ -2,9 +2,10 @@ package registry
 
 import (
 	"net"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/celgate/celgate/internal/pattern"
 )
 
 // requiring returns the rule that requires members of a volume source to be non-empty strings.
@@ -39,10 +40,10 @@ func (j *judge) disk(p *place, member string) {
 }
 
 // Forms of the names of iSCSI initiators and targets, by their first letters.
-var iscsiNames = map[string]*regexp.Regexp{
-	"iqn": regexp.MustCompile(`iqn\.\d{4}-\d{2}\.([[:alnum:]-.]+)(:[^,;*&$|\s]+)$`),
-	"eui": regexp.MustCompile(`^eui.[[:alnum:]]{16}$`),
-	"naa": regexp.MustCompile(`^naa.[[:alnum:]]{32}$`),
+var iscsiNames = map[string]pattern.Regexp{
+	"iqn": pattern.New(`iqn\.\d{4}-\d{2}\.([[:alnum:]-.]+)(:[^,;*&$|\s]+)$`),
+	"eui": pattern.New(`^eui.[[:alnum:]]{16}$`),
+	"naa": pattern.New(`^naa.[[:alnum:]]{32}$`),
 }
 
 func (j *judge) iscsiName(p *place) {
@@ -50,7 +51,7 @@ func (j *judge) iscsiName(p *place) {
 	switch form := iscsiNames[text[:min(3, len(text))]]; {
 	case form == nil:
 		j.invalid(p, text, "must be valid format starting with iqn, eui, or naa")
-	case !form.MatchString(text):
+	case !form().MatchString(text):
 		j.invalid(p, text, "must be valid format")
 	}
 }

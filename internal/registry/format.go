@@ -2,7 +2,6 @@ package registry
 
 import (
 	"path"
-	"regexp"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
@@ -11,6 +10,8 @@ import (
 	labelvalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/celgate/celgate/internal/pattern"
 )
 
 // Formats of strings and numbers that rules of many kinds require. Each rule judges the value; a missing string counts
@@ -247,9 +248,9 @@ func (p *place) isZero() bool {
 	}
 	if text, ok := p.value.(string); ok {
 		n := strings.TrimLeft(strings.TrimLeft(text, "+-"), "0")
-		return n == "" || !digits.MatchString(n)
+		return n == "" || !digits().MatchString(n)
 	}
 	return p.number() == 0
 }
 
-var digits = regexp.MustCompile(`^[0-9]+$`)
+var digits = pattern.New(`^[0-9]+$`)

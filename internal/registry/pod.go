@@ -3,12 +3,13 @@ package registry
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/celgate/celgate/internal/pattern"
 )
 
 // podObject judges a Pod.
@@ -363,7 +364,7 @@ func (j *judge) networkPorts(containers *place, isPod bool) {
 
 const maxSysctl = 253
 
-var sysctl = regexp.MustCompile(`^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$`)
+var sysctl = pattern.New(`^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$`)
 
 func (j *judge) podSecurity(p, spec *place) {
 	if p.size() == 0 {
@@ -406,7 +407,7 @@ func (j *judge) sysctls(list, spec *place) {
 		switch {
 		case text == "":
 			j.require(&name, "")
-		case len(text) > maxSysctl || !sysctl.MatchString(text):
+		case len(text) > maxSysctl || !sysctl().MatchString(text):
 			j.invalid(&name, text, fmt.Sprintf("must have at most %d characters and match regex %s", maxSysctl, sysctl))
 		case seen[text]:
 			j.duplicate(&name, text)

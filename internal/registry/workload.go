@@ -2,7 +2,6 @@ package registry
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/robfig/cron/v3"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/celgate/celgate/internal/pattern"
 	"github.com/celgate/celgate/internal/tree"
 )
 
@@ -576,7 +576,7 @@ func (j *judge) schedule(p *place) {
 	}
 }
 
-var zonePart = regexp.MustCompile(`^[A-Za-z\.\-_0-9+]{1,14}$`)
+var zonePart = pattern.New(`^[A-Za-z\.\-_0-9+]{1,14}$`)
 
 func (j *judge) timeZone(p *place) {
 	text := p.text()
@@ -585,7 +585,7 @@ func (j *judge) timeZone(p *place) {
 		return
 	}
 	for part := range strings.SplitSeq(text, "/") {
-		if part == "." || part == ".." || strings.HasPrefix(part, "-") || !zonePart.MatchString(part) {
+		if part == "." || part == ".." || strings.HasPrefix(part, "-") || !zonePart().MatchString(part) {
 			j.invalid(p, word(text), "unknown time zone "+text)
 			return
 		}

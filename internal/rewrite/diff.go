@@ -1,10 +1,10 @@
 package rewrite
 
 import (
-	"regexp"
 	"strconv"
 
 	"github.com/celgate/celgate/internal/layout"
+	"github.com/celgate/celgate/internal/pattern"
 	"github.com/celgate/celgate/internal/shape"
 )
 
@@ -110,11 +110,11 @@ func (d *differ) diffLists(path string, before, after []any, t *shape.Type) {
 	}
 }
 
-var name = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$-]*$`)
+var name = pattern.New(`^[A-Za-z_$][A-Za-z0-9_$-]*$`)
 
 func join(path, key string) string {
 	switch {
-	case !name.MatchString(key):
+	case !name().MatchString(key):
 		return path + "[" + strconv.Quote(key) + "]"
 	case path == "":
 		return key

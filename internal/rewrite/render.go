@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	yaml "go.yaml.in/yaml/v3"
 
 	"github.com/celgate/celgate/internal/layout"
+	"github.com/celgate/celgate/internal/pattern"
 	"github.com/celgate/celgate/internal/shape"
 )
 
@@ -269,11 +269,11 @@ func quoteText(v string) string {
 }
 
 // simple matches text that does not need quotes anywhere, unless it reads as another value.
-var simple = regexp.MustCompile(`^[A-Za-z0-9_/.][A-Za-z0-9_/.+@=()$;,'!?%&*~<>{}\[\]-]*(?:[ :][A-Za-z0-9_/.+@=()$-][A-Za-z0-9_/.+@=()$;,'!?%&*~<>{}\[\]-]*)*$`)
+var simple = pattern.New(`^[A-Za-z0-9_/.][A-Za-z0-9_/.+@=()$;,'!?%&*~<>{}\[\]-]*(?:[ :][A-Za-z0-9_/.+@=()$-][A-Za-z0-9_/.+@=()$;,'!?%&*~<>{}\[\]-]*)*$`)
 
 // isPlain reports whether text can be written without quotes and is a string in every version of YAML.
 func isPlain(v string, flow bool) bool {
-	if !simple.MatchString(v) || flow && strings.ContainsAny(v, ",[]{}") {
+	if !simple().MatchString(v) || flow && strings.ContainsAny(v, ",[]{}") {
 		return false
 	}
 	if isWord(v) {

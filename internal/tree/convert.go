@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 
 	kjson "sigs.k8s.io/json"
+
+	"github.com/celgate/celgate/internal/pattern"
 )
 
 // A ValueError is the error of a Go value that JSON cannot express.
@@ -98,11 +99,11 @@ func convertItems(items []any) (any, bool, *ValueError) {
 	return converted, differs, nil
 }
 
-var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
+var plainName = pattern.New(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 
 // memberPath returns a step of a field path.
 func memberPath(name string) string {
-	if plainName.MatchString(name) {
+	if plainName().MatchString(name) {
 		return "." + name
 	}
 	return "[" + strconv.Quote(name) + "]"

@@ -4,11 +4,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/celgate/celgate"
+
+	"github.com/celgate/celgate/internal/pattern"
 )
 
 // The API server puts the name of the webhook and a slash before the keys of a webhook's annotations, and drops keys
@@ -20,12 +21,12 @@ const (
 	longestHashed = longestKey - 9
 )
 
-var notInKey = regexp.MustCompile(`[^-A-Za-z0-9_.]`)
+var notInKey = pattern.New(`[^-A-Za-z0-9_.]`)
 
 // annotationKey turns a key of an engine into one that the server accepts.
 func annotationKey(key string) string {
 	key = strings.TrimPrefix(key, "validation.policy.admission.k8s.io/")
-	safe := strings.Trim(notInKey.ReplaceAllString(key, "_"), "-_.")
+	safe := strings.Trim(notInKey().ReplaceAllString(key, "_"), "-_.")
 	if safe != "" && len(safe) <= longestKey {
 		return safe
 	}

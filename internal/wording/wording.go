@@ -5,9 +5,10 @@ package wording
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/celgate/celgate/internal/pattern"
 )
 
 // A Problem is a single problem in a message of the compiler about an expression.
@@ -16,12 +17,12 @@ type Problem struct {
 	Message      string
 }
 
-var problem = regexp.MustCompile(`ERROR: <input>:(\d+):(\d+): ([^\n]*)`)
+var problem = pattern.New(`ERROR: <input>:(\d+):(\d+): ([^\n]*)`)
 
 // Problems returns the problems in a message of the compiler; none for other messages.
 func Problems(message string) []Problem {
 	var all []Problem
-	for _, m := range problem.FindAllStringSubmatch(message, -1) {
+	for _, m := range problem().FindAllStringSubmatch(message, -1) {
 		p := Problem{Message: TrimContainer(m[3])}
 		var err error
 		if p.Line, err = strconv.Atoi(m[1]); err != nil {
@@ -77,32 +78,32 @@ func (s Sentence) Is(about Sentence) bool {
 
 var sentences = []struct {
 	kind    Kind
-	pattern *regexp.Regexp // its groups are named after the fields
+	pattern pattern.Regexp // its groups are named after the fields
 }{
-	{TypeConversion, regexp.MustCompile(`type conversion error`)},
-	{NoSuchOverload, regexp.MustCompile(`no such overload`)},
-	{OutOfBounds, regexp.MustCompile(`index out of bounds|index '`)},
-	{DivisionByZero, regexp.MustCompile(`division by zero`)},
-	{Undeclared, regexp.MustCompile(`undeclared reference to '(?P<name>[\w.]+)'`)},
-	{UndefinedField, regexp.MustCompile(`undefined field '(?P<name>[^'\n]*)'`)},
-	{NoOverload, regexp.MustCompile(`found no matching overload for '(?P<name>[^']*)' applied to '(?P<got>[^\n]*)'`)},
+	{TypeConversion, pattern.New(`type conversion error`)},
+	{NoSuchOverload, pattern.New(`no such overload`)},
+	{OutOfBounds, pattern.New(`index out of bounds|index '`)},
+	{DivisionByZero, pattern.New(`division by zero`)},
+	{Undeclared, pattern.New(`undeclared reference to '(?P<name>[\w.]+)'`)},
+	{UndefinedField, pattern.New(`undefined field '(?P<name>[^'\n]*)'`)},
+	{NoOverload, pattern.New(`found no matching overload for '(?P<name>[^']*)' applied to '(?P<got>[^\n]*)'`)},
 	// This message is the server's, from its pkg/admission/plugin/cel/compile.go v0.37.2.
-	{WrongResult, regexp.MustCompile(`must evaluate to (?P<want>one of \[[^\]]*\]|\S+) but got (?P<got>\S+)`)},
-	{MixedTypes, regexp.MustCompile(`expected type '.*' but found '`)},
-	{SingleOperator, regexp.MustCompile(`token recognition error at: '(?P<name>[=&|])`)},
-	{WordForOperator, regexp.MustCompile(
+	{WrongResult, pattern.New(`must evaluate to (?P<want>one of \[[^\]]*\]|\S+) but got (?P<got>\S+)`)},
+	{MixedTypes, pattern.New(`expected type '.*' but found '`)},
+	{SingleOperator, pattern.New(`token recognition error at: '(?P<name>[=&|])`)},
+	{WordForOperator, pattern.New(
 		`(?:extraneous|mismatched) input '(?P<name>and|or|not|is|AND|OR|NOT)'`)},
 }
 
 // Read returns the first known sentence in a message, in the order of their kinds.
 func Read(message string) Sentence {
 	for _, s := range sentences {
-		m := s.pattern.FindStringSubmatch(message)
+		m := s.pattern().FindStringSubmatch(message)
 		if m == nil {
 			continue
 		}
 		group := func(name string) string {
-			if i := s.pattern.SubexpIndex(name); i >= 0 {
+			if i := s.pattern().SubexpIndex(name); i >= 0 {
 				return m[i]
 			}
 			return ""
@@ -112,24 +113,24 @@ func Read(message string) Sentence {
 	return Sentence{}
 }
 
-var denial = regexp.MustCompile(`\b\w*[pP]olicy\w* ['"]([^'"]+)['"](?: with binding ['"][^'"]*['"])? denied request`)
+var denial = pattern.New(`\b\w*[pP]olicy\w* ['"]([^'"]+)['"](?: with binding ['"][^'"]*['"])? denied request`)
 
 // Denier returns the name of the policy that refused a request, according to the answer of a server, as in
 // "ValidatingAdmissionPolicy 'limits' with binding 'all' denied request: …"; "" if the answer does not name one. The
 // webhook of celgate uses the same texts. As validating/dispatcher.go and mutating/errors.go v0.37.2.
 func Denier(message string) string {
-	if m := denial.FindStringSubmatch(message); m != nil {
+	if m := denial().FindStringSubmatch(message); m != nil {
 		return m[1]
 	}
 	return ""
 }
 
-var wrongBoolean = regexp.MustCompile(`cannot unmarshal bool into Go struct field \w+\.(\S+) of type`)
+var wrongBoolean = pattern.New(`cannot unmarshal bool into Go struct field \w+\.(\S+) of type`)
 
 // WrongBoolean returns the path of the field that has a boolean instead of another value, according to an answer to a
 // request (the text is encoding/json's); for a map the path of the map alone; "" for other answers.
 func WrongBoolean(message string) string {
-	if m := wrongBoolean.FindStringSubmatch(message); m != nil {
+	if m := wrongBoolean().FindStringSubmatch(message); m != nil {
 		return m[1]
 	}
 	return ""

@@ -146,13 +146,9 @@ func (a *audit) addAuditFlags(cmd *cobra.Command, merging *bool) {
 			"reports (-o json), or directories as of --parts")
 	})
 	group(cmd, "Again and again", a.repeating.flags)
-	html := ""
-	if a.page != nil {
-		html = "html, "
-	}
 	group(cmd, "Output", func(f *pflag.FlagSet) {
-		a.reporting.flags(f, report.AuditFormats(a.page),
-			"text (default), json, "+html+"junit, sarif or csv;\nopenreports or policyreport: a List of reports for kubectl;\nmetrics: the text format of Prometheus")
+		a.reporting.flags(f, report.AuditFormats(),
+			"text (default), json, html, junit, sarif or csv;\nopenreports or policyreport: a List of reports for kubectl;\nmetrics: the text format of Prometheus")
 		f.IntVar(&a.top, "top", 10, "`N` how many of the objects with the most denials to name\n(default 10)")
 		f.StringVar(&a.since, "changed-since", "", "`FILE` the report (-o json) of an earlier audit of this cluster:\nask only about objects that have changed since, and take over the rest")
 		f.StringVar(&a.last, "last", "", "`FILE` the report (-o json) of an earlier audit; text and html\nshow the changes since then")
@@ -386,7 +382,7 @@ func (a *audit) openReport(of *report.Audit, o report.Options) (*auditOutput, er
 	}
 	out := &auditOutput{open: open}
 	for _, to := range open {
-		o.Color, o.Width, o.Page = to.color, to.width, a.page
+		o.Color, o.Width = to.color, to.width
 		writer, err := report.NewAuditWriter(to.format, to, of, o)
 		if err != nil {
 			return nil, err

@@ -1,14 +1,12 @@
 package cli
 
 import (
-	"bytes"
 	"strings"
-	"text/template"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-
-	"github.com/celgate/celgate/deploy"
 )
+
+//go:generate go run github.com/valyala/quicktemplate/qtc -dir=.
 
 // An auditJob is a CronJob, or a Deployment, that runs audits.
 type auditJob struct {
@@ -25,25 +23,8 @@ type auditJob struct {
 // IsSharded reports whether several Pods share the work.
 func (j *auditJob) IsSharded() bool { return j.Shards > 1 }
 
-// manifests returns the manifests that run the audit.
-func (j *auditJob) manifests() ([]byte, error) {
-	templates, err := template.New("audit").Funcs(template.FuncMap{
-		"join": strings.Join,
-		"indent": func(by int, text string) string {
-			margin := strings.Repeat(" ", by)
-			return margin + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n"+margin)
-		},
-	}).ParseFS(deploy.Audit(), "audit.yaml", "auditpod.yaml")
-	if err != nil {
-		return nil, err
-	}
-	var pod, all bytes.Buffer
-	if err := templates.ExecuteTemplate(&pod, "auditpod.yaml", j); err != nil {
-		return nil, err
-	}
-	err = templates.ExecuteTemplate(&all, "audit.yaml", struct {
-		*auditJob
-		Pod string
-	}{j, pod.String()})
-	return all.Bytes(), err
+// indentLines indents each line of a text by some spaces.
+func indentLines(by int, text string) string {
+	margin := strings.Repeat(" ", by)
+	return margin + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n"+margin)
 }

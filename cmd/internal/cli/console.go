@@ -12,7 +12,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/celgate/celgate"
-	"github.com/celgate/celgate/cmd/internal/report"
 )
 
 // A console is the input and output of a command.
@@ -30,7 +29,6 @@ type console struct {
 	unboundToo     bool                       // policies without a binding are also in force
 	maxInput       int64                      // bytes; 0: the default
 	helpErr        error                      // of writing the help: cobra cannot return it
-	page           report.PageWriter          // of HTML; nil: the program writes none
 }
 
 // raise makes the exit status at least status.

@@ -3,12 +3,12 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/cmd/internal/kube"
+	"github.com/celgate/celgate/internal/pattern"
 	"github.com/celgate/celgate/internal/spell"
 	"github.com/celgate/celgate/schema/builtin"
 	"github.com/spf13/cobra"
@@ -19,7 +19,7 @@ import (
 // A minor is the value of --kube-version: a minor version of Kubernetes, or a whole version as kubectl prints it.
 type minor string
 
-var versionText = regexp.MustCompile(`^v?(\d+\.\d+)(?:[.+-].*)?$`)
+var versionText = pattern.New(`^v?(\d+\.\d+)(?:[.+-].*)?$`)
 
 // Set takes 1.37, v1.37.2 and the like.
 func (m *minor) Set(text string) error {
@@ -35,7 +35,7 @@ func (m *minor) Type() string { return "minor" }
 
 // minorOf returns the known minor version that a text names.
 func minorOf(text string) (string, error) {
-	found := versionText.FindStringSubmatch(text)
+	found := versionText().FindStringSubmatch(text)
 	if found == nil {
 		return "", withHint(&usageError{fmt.Errorf("%q is not a version of Kubernetes", text)},
 			"a version is like 1.37 or v1.37.2")

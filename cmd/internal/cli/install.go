@@ -127,10 +127,7 @@ func (i *installing) run(ctx context.Context, out io.Writer) error {
 		if err := i.match(ctx); err != nil {
 			return err
 		}
-		var err error
-		if text, err = i.job.manifests(); err != nil {
-			return err
-		}
+		text = []byte(auditManifests(&i.job))
 	}
 	_, err := out.Write(text)
 	return err

@@ -16,8 +16,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"github.com/celgate/celgate/cmd/internal/report/pages"
 )
 
 // Exit statuses.
@@ -31,14 +29,13 @@ const (
 
 // Main runs the command line and returns the exit status.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	c := &console{program: "celgate", stdin: stdin, stdout: stdout, stderr: stderr, page: pages.Write}
+	c := &console{program: "celgate", stdin: stdin, stdout: stdout, stderr: stderr}
 	return c.run(newRoot(c), args)
 }
 
 // Commands returns the commands of celgate as they are documented, for manual pages. Running them writes nothing.
 func Commands() *cobra.Command {
-	c := &console{program: "celgate", stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard,
-		page: pages.Write}
+	c := &console{program: "celgate", stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard}
 	root := newRoot(c)
 	c.equip(root)
 	return root

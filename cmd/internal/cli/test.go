@@ -250,7 +250,7 @@ func (t *test) runOnce(ctx context.Context, args []string, opts suite.Options) e
 	var writers []report.SuiteWriter
 	for _, o := range open {
 		writer, err := report.NewSuite(o.format, o,
-			report.SuiteOptions{Color: o.color, Width: o.width, Verbose: t.verbose, Page: t.page})
+			report.SuiteOptions{Color: o.color, Width: o.width, Verbose: t.verbose})
 		if err != nil {
 			return err
 		}

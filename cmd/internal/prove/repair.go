@@ -1,11 +1,11 @@
 package prove
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/celgate/celgate/internal/pattern"
 	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/solve"
 	"github.com/celgate/celgate/internal/tree"
@@ -75,7 +75,7 @@ func (r *request) isSupported(n *node, known map[string][]string) solve.Formula 
 	return out
 }
 
-var quotedText = regexp.MustCompile(`"([^"]*)"`)
+var quotedText = pattern.New(`"([^"]*)"`)
 
 // supportedValues parses the values that a refusal lists.
 func supportedValues(message string) (values []string) {
@@ -83,7 +83,7 @@ func supportedValues(message string) (values []string) {
 	if !ok {
 		return nil
 	}
-	for _, found := range quotedText.FindAllStringSubmatch(list, -1) {
+	for _, found := range quotedText().FindAllStringSubmatch(list, -1) {
 		values = append(values, found[1])
 	}
 	return values

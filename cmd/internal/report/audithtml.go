@@ -7,21 +7,17 @@ import (
 	"time"
 )
 
-// A PageWriter writes the HTML page of a name about data.
-type PageWriter = func(w io.Writer, name string, data any) error
-
 // auditHTML writes one self-contained page.
 type auditHTML struct {
 	listing
 	failures
 	w     io.Writer
-	page  PageWriter
 	audit *Audit
 }
 
-func newAuditHTML(w io.Writer, page PageWriter, a *Audit) *auditHTML {
+func newAuditHTML(w io.Writer, a *Audit) *auditHTML {
 	a.tells = true
-	return &auditHTML{w: w, page: page, audit: a}
+	return &auditHTML{w: w, audit: a}
 }
 
 func (h *auditHTML) Write(of *Audited, findings []AuditFinding) error {
@@ -75,7 +71,7 @@ type htmlObject struct {
 	Stuck                  bool
 }
 
-// An htmlPage is the input of the template.
+// An htmlPage is the input of auditPage.
 type htmlPage struct {
 	Summary, About string
 	Last           string
@@ -134,7 +130,7 @@ func (h *auditHTML) Close() error {
 			htmlFinding{f.Verdict, f.IsStuck(), f.subjectText(), f.Source.String(), f.Policy, f.Message,
 				f.Place.String(), f.Story, htmlDiff(f.Diff)})
 	}
-	return h.page(h.w, "audit.html", page)
+	return writePage(h.w, auditPage(&page))
 }
 
 // htmlTiles returns the numbers at the top of the page, with those of an earlier audit.

@@ -21,15 +21,9 @@ type AuditWriter interface {
 	Close() error
 }
 
-const pageFormat = "html"
-
-// AuditFormats are the formats of [NewAuditWriter], with a page or without.
-func AuditFormats(page PageWriter) []string {
-	all := []string{"text", "json", pageFormat, "junit", "sarif", "csv", "openreports", "policyreport", "metrics"}
-	if page == nil {
-		return slices.DeleteFunc(all, func(s string) bool { return s == pageFormat })
-	}
-	return all
+// AuditFormats are the formats of [NewAuditWriter].
+func AuditFormats() []string {
+	return []string{"text", "json", "html", "junit", "sarif", "csv", "openreports", "policyreport", "metrics"}
 }
 
 // NewAuditWriter returns a writer of a format for an audit.
@@ -39,8 +33,8 @@ func NewAuditWriter(format string, w io.Writer, a *Audit, o Options) (AuditWrite
 		return &auditText{newTextWriter(w, o), a}, nil
 	case "json":
 		return newAuditJSON(w, a)
-	case pageFormat:
-		return newAuditHTML(w, o.Page, a), nil
+	case "html":
+		return newAuditHTML(w, a), nil
 	case "junit":
 		return &auditJUnit{w: w, audit: a}, nil
 	case "sarif":
@@ -54,7 +48,7 @@ func NewAuditWriter(format string, w io.Writer, a *Audit, o Options) (AuditWrite
 	case "metrics":
 		return &auditMetrics{w, a, time.Now()}, nil
 	}
-	return nil, fmt.Errorf("unknown output format %q: one of %s", format, strings.Join(AuditFormats(o.Page), ", "))
+	return nil, fmt.Errorf("unknown output format %q: one of %s", format, strings.Join(AuditFormats(), ", "))
 }
 
 // auditText writes for people: a block for each policy, binding and reason, the worst objects, the parts that were not

@@ -1,8 +1,9 @@
 package report
 
 import (
-	"regexp"
 	"unicode/utf8"
+
+	"github.com/celgate/celgate/internal/pattern"
 )
 
 // A style is the parameter of an ANSI "select graphic rendition" sequence.
@@ -30,7 +31,9 @@ func (p palette) paint(s style, text string) string {
 	return "\x1b[" + string(s) + "m" + text + "\x1b[0m"
 }
 
-var painted = regexp.MustCompile("\x1b\\[[0-9;]*m")
+var painted = pattern.New("\x1b\\[[0-9;]*m")
 
 // visibleWidth returns the width of painted text in columns.
-func visibleWidth(text string) int { return utf8.RuneCountInString(painted.ReplaceAllString(text, "")) }
+func visibleWidth(text string) int {
+	return utf8.RuneCountInString(painted().ReplaceAllString(text, ""))
+}

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/explain"
+	"github.com/celgate/celgate/internal/pattern"
 	"github.com/celgate/celgate/internal/rewrite"
 	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/tree"
@@ -375,12 +375,12 @@ func actionWords(actions []policy.Action) string {
 	return ": the request is not denied for it"
 }
 
-var plainPath = regexp.MustCompile(`^(?:has\()?object((?:\.\w+|\[\d+\]|\["[^"\\]*"\])+)\)?$`)
-var pathStep = regexp.MustCompile(`\.(\w+)|\[(\d+)\]|\["([^"\\]*)"\]`)
+var plainPath = pattern.New(`^(?:has\()?object((?:\.\w+|\[\d+\]|\["[^"\\]*"\])+)\)?$`)
+var pathStep = pattern.New(`\.(\w+)|\[(\d+)\]|\["([^"\\]*)"\]`)
 
 // provenance says where a value of the object comes from, unless it is in the manifest.
 func (e Explanation) provenance(text string) string {
-	m := plainPath.FindStringSubmatch(text)
+	m := plainPath().FindStringSubmatch(text)
 	if m == nil || e.Given == nil || e.Request.Object == nil {
 		return ""
 	}
@@ -398,7 +398,7 @@ func (e Explanation) provenance(text string) string {
 }
 
 func follow(v any, path string) (any, bool) {
-	for _, m := range pathStep.FindAllStringSubmatch(path, -1) {
+	for _, m := range pathStep().FindAllStringSubmatch(path, -1) {
 		if list, ok := v.([]any); ok {
 			i, err := strconv.Atoi(m[2])
 			if err != nil || i >= len(list) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/eval"
+	"github.com/celgate/celgate/internal/pattern"
 	"github.com/celgate/celgate/internal/spell"
 	"github.com/celgate/celgate/internal/wording"
 	"github.com/celgate/celgate/policy"
@@ -96,12 +97,12 @@ var variables = []string{"object", "oldObject", "request", "params", "namespaceO
 
 // falseHint returns a common mistake in an expression that is false; empty if there is none.
 func falseHint(src string) string {
-	for _, name := range escapedName.FindAllString(src, -1) {
+	for _, name := range escapedName().FindAllString(src, -1) {
 		if hint := escapedHint(name); hint != "" {
 			return hint
 		}
 	}
-	if listOfMap.MatchString(src) && orderMatters.MatchString(src) && !strings.Contains(src, ".sort") {
+	if listOfMap().MatchString(src) && orderMatters().MatchString(src) && !strings.Contains(src, ".sort") {
 		return "the keys of a map have a different order each time: sort the result, as in " +
 			"labels.map(k, k).sort(), before it is joined, indexed or compared with a list"
 	}
@@ -109,9 +110,9 @@ func falseHint(src string) string {
 }
 
 var (
-	escapedName  = regexp.MustCompile(`\w*__(?:dot|dash|slash|underscores)__\w*`)
-	listOfMap    = regexp.MustCompile(`\b(?:[dD]ata|[lL]abels|annotations|nodeSelector|limits|requests|capacity|parameters)(?:\.orValue\(\{\}\))?\.(?:map|filter|transformList)\(`)
-	orderMatters = regexp.MustCompile(`\.join\(|\)\s*\[\d+\]|[=!]=\s*\[|\]\s*[=!]=`)
+	escapedName  = pattern.New(`\w*__(?:dot|dash|slash|underscores)__\w*`)
+	listOfMap    = pattern.New(`\b(?:[dD]ata|[lL]abels|annotations|nodeSelector|limits|requests|capacity|parameters)(?:\.orValue\(\{\}\))?\.(?:map|filter|transformList)\(`)
+	orderMatters = pattern.New(`\.join\(|\)\s*\[\d+\]|[=!]=\s*\[|\]\s*[=!]=`)
 )
 
 // overwriteHint explains a change of an existing container by an ApplyConfiguration that names it literally: a
@@ -169,7 +170,7 @@ func imagesOf(object map[string]any) map[string]string {
 
 // escapedHint explains a name that is escaped as in the rules of CustomResourceDefinitions; empty for other names.
 func escapedHint(name string) string {
-	if !escapedName.MatchString(name) {
+	if !escapedName().MatchString(name) {
 		return ""
 	}
 	key, ok := apiservercel.Unescape(name)
@@ -273,7 +274,7 @@ func missingKeyHint(f failing, key string) string {
 	}
 	found := mentions(src, key)
 	if len(found) == 0 {
-		if m := computed.FindStringSubmatch(src); m != nil {
+		if m := computed().FindStringSubmatch(src); m != nil {
 			return "'" + key + "' is not set here; guard it with " + m[2] + " in " + m[1] + ", or read it with " + m[1] + "[?" + m[2] + "].orValue(…)"
 		}
 		return "a member is read that is not set; guard it with has(…), or read it with .? and orValue(…)"
@@ -294,7 +295,7 @@ func missingKeyHint(f failing, key string) string {
 }
 
 // computed matches an index that is a variable, such as object.data[key].
-var computed = regexp.MustCompile(`([a-zA-Z_][\w.]*)\[([a-zA-Z_][\w.]*)\]`)
+var computed = pattern.New(`([a-zA-Z_][\w.]*)\[([a-zA-Z_][\w.]*)\]`)
 
 // mentions returns the places where an expression reads a member: .key, ['key'] or .`key`. The mark is the key alone.
 func mentions(src, key string) []mark {
@@ -323,11 +324,11 @@ func rootOf(src, key, variable string) bool {
 	return false
 }
 
-var pathEnd = regexp.MustCompile(`([A-Za-z_]\w*(?:\s*\.\s*\w+|\[[^\[\]]*\])*)\s*(?:\.\s*` + "`?" + `|\[\s*['"])$`)
+var pathEnd = pattern.New(`([A-Za-z_]\w*(?:\s*\.\s*\w+|\[[^\[\]]*\])*)\s*(?:\.\s*` + "`?" + `|\[\s*['"])$`)
 
 // pathBefore returns the path that ends just before a member; empty if it is not a plain path.
 func pathBefore(src string) string {
-	m := pathEnd.FindStringSubmatchIndex(src)
+	m := pathEnd().FindStringSubmatchIndex(src)
 	if m == nil {
 		return ""
 	}

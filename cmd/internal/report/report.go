@@ -154,8 +154,6 @@ type Options struct {
 	Summary bool // a table by policy and namespace instead of objects
 
 	Objects bool // show whole objects instead of changes
-
-	Page PageWriter // of HTML; nil: none
 }
 
 // Join returns a writer to several writers.

@@ -33,7 +33,6 @@ type SuiteOptions struct {
 	Color   bool
 	Width   int  // of the terminal, in columns; 0: lines are not wrapped
 	Verbose bool // a line for passed cases too
-	Page    PageWriter
 }
 
 // SuiteFormats are the formats of [NewSuite].
@@ -54,7 +53,7 @@ func NewSuite(format string, w io.Writer, o SuiteOptions) (SuiteWriter, error) {
 	case "github":
 		return &suiteGitHub{w: w}, nil
 	case "html":
-		return &suiteHTML{w: w, write: o.Page}, nil
+		return &suiteHTML{w: w}, nil
 	}
 	return nil, fmt.Errorf("unknown output format %q: one of %s", format, strings.Join(SuiteFormats(), ", "))
 }

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"html/template"
 	"io"
 	"slices"
 	"strings"
@@ -13,7 +12,6 @@ import (
 // suiteHTML writes one self-contained page: the cases, and their coverage of the policies.
 type suiteHTML struct {
 	w      io.Writer
-	write  PageWriter
 	counts tally
 	page   suitePage
 }
@@ -60,7 +58,7 @@ type htmlCoverage struct {
 
 type htmlEntry struct {
 	Name, Counts, Class, Place string
-	Source                     template.HTML
+	Source                     []marked
 	Branches                   []htmlEntry
 }
 
@@ -116,7 +114,7 @@ func (h *suiteHTML) Close(s SuiteSummary) error {
 			p.Policies = append(p.Policies, htmlCoverageOf(fmt.Sprintf("policy-%d", i), policy))
 		}
 	}
-	return h.write(h.w, "suite.html", p)
+	return writePage(h.w, suiteHTMLPage(p))
 }
 
 func coverageClass(seen, of int) string {
@@ -153,25 +151,33 @@ func htmlEntryOf(e *suite.Entry) htmlEntry {
 		Class: coverageClass(len(e.Outcomes)-len(e.MissingOutcomes()), len(e.Outcomes))}
 }
 
+// A marked text is a part of an expression, in which a span may begin, and after which others end.
+type marked struct {
+	Class, Title, Text string // Class: of the span; "": none begins
+	Ends               int
+}
+
 // highlight returns an expression with marked branches and their counts. Branches are nested or disjoint.
-func highlight(src string, branches []*suite.Entry) template.HTML {
+func highlight(src string, branches []*suite.Entry) []marked {
+	src = strings.TrimRight(src, "\n")
 	branches = slices.SortedFunc(slices.Values(branches), func(x, y *suite.Entry) int {
 		if x.From != y.From {
 			return x.From - y.From
 		}
 		return y.To - x.To
 	})
-	var b strings.Builder
+	parts := []marked{{}}
 	var open []*suite.Entry
 	at := 0
 	write := func(to int) {
-		template.HTMLEscape(&b, []byte(src[at:to]))
+		parts[len(parts)-1].Text += src[at:to]
 		at = to
 	}
 	closeTo := func(from int) {
 		for len(open) > 0 && open[len(open)-1].To <= from {
 			write(open[len(open)-1].To)
-			b.WriteString("</span>")
+			parts[len(parts)-1].Ends++
+			parts = append(parts, marked{})
 			open = open[:len(open)-1]
 		}
 	}
@@ -185,10 +191,10 @@ func highlight(src string, branches []*suite.Entry) template.HTML {
 		if len(e.MissingOutcomes()) > 0 {
 			class = "missed"
 		}
-		fmt.Fprintf(&b, `<span class="%s" title="%s">`, class, template.HTMLEscapeString(counts(e)))
+		parts = append(parts, marked{Class: class, Title: counts(e)})
 		open = append(open, e)
 	}
 	closeTo(len(src))
 	write(len(src))
-	return template.HTML(strings.TrimRight(b.String(), "\n"))
+	return parts
 }

@@ -19,6 +19,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 
 	"github.com/celgate/celgate/cmd/internal/requests"
+	"github.com/celgate/celgate/internal/pattern"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 )
@@ -181,13 +182,13 @@ func Load(paths ...string) ([]*Suite, []*Problem) {
 }
 
 // katNames matches the files of tests of kat, whose names contain the expectation and the content.
-var katNames = regexp.MustCompile(`(?i)\.(allow|deny|warn|audit|mutate|error)\.(object|oldObject|params|request|namespaceObject|gold|annotations)\.(ya?ml|json)$`)
+var katNames = pattern.New(`(?i)\.(allow|deny|warn|audit|mutate|error)\.(object|oldObject|params|request|namespaceObject|gold|annotations)\.(ya?ml|json)$`)
 
 // katTest returns the name of a test of kat below a directory; "" if there is none.
 func katTest(root string) (name string) {
 	// Unreadable files are not tests.
 	_ = filepath.WalkDir(root, func(_ string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() && katNames.MatchString(entry.Name()) {
+		if err == nil && !entry.IsDir() && katNames().MatchString(entry.Name()) {
 			name = entry.Name()
 			return fs.SkipAll
 		}
