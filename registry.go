@@ -7,6 +7,7 @@ import (
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/celgate/celgate/internal/certs"
 	"github.com/celgate/celgate/internal/prepare"
 	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/internal/registry"
@@ -103,6 +104,8 @@ func (e *Engine) leaveValidation(req *Request, d *Decision) {
 	case resource == nil || resource.Definition != nil || policyResource(req.Resource.GroupResource()):
 	case req.SubResource != "":
 		d.leave("validation of " + req.SubResource)
+	case !certs.Known && req.Kind.GroupKind() == secretKind && prepare.HasKeyPair(req.Object):
+		d.leave("warnings about the key pair, which this program does not read")
 	case !registry.Judges(req.Kind.GroupKind()):
 		d.leave(registry.Unvalidated)
 	case req.Kind.GroupKind() == serviceKind && registry.Allocates(req.Object, req.OldObject,
@@ -111,7 +114,10 @@ func (e *Engine) leaveValidation(req *Request, d *Decision) {
 	}
 }
 
-var serviceKind = schema.GroupKind{Kind: "Service"}
+var (
+	secretKind  = schema.GroupKind{Kind: "Secret"}
+	serviceKind = schema.GroupKind{Kind: "Service"}
+)
 
 // advice returns the registry's warnings, which it adds before validating policies. before is the object after the
 // mutating phase.

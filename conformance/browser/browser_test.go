@@ -218,6 +218,22 @@ func TestReader(t *testing.T) {
 	}
 }
 
+// TestKeyPair says that the page does not read certificates.
+func TestKeyPair(t *testing.T) {
+	ctx, address, _ := open(t)
+	var said string
+	if err := chromedp.Run(ctx, chromedp.Navigate(address), waitFor(answered), chromedp.Click("#tab-objects"),
+		chromedp.Focus("#pane-objects .cm-content"), chromedp.KeyEvent("a", chromedp.KeyModifiers(input.ModifierCtrl)),
+		chromedp.Evaluate(`window.celgateAnswered = null`, nil), input.InsertText("apiVersion: v1\nkind: Secret\n"+
+			"metadata: {name: a}\ntype: kubernetes.io/tls\ndata: {tls.crt: eA==, tls.key: eA==}\n"),
+		waitFor(answered), chromedp.Evaluate(`document.querySelector("#items").textContent`, &said)); err != nil {
+		t.Fatal(err, complaint(ctx))
+	}
+	if !strings.Contains(said, "the key pair, which this program does not read") {
+		t.Errorf("the page says %q", said)
+	}
+}
+
 // TestFigures prints how long a reader waits, beside the aims. With -aims it fails where one is not met: another
 // program on the machine is enough for that.
 func TestFigures(t *testing.T) {

@@ -24,7 +24,7 @@ var layers = [][]string{
 	{"internal/spell", "internal/shape", "internal/lcs", "internal/layout"},
 	{"internal/inline", "internal/scope"},
 	{"policy", "schema", "deploy", "internal/bound", "internal/effects", "internal/packed", "internal/parallel",
-		"internal/quirks", "internal/archtest", "internal/storable"},
+		"internal/quirks", "internal/archtest", "internal/storable", "internal/certs"},
 	{"schema/builtin", "manifest", "internal/workload", "internal/plan", "internal/match", "internal/patch/jsonpatch",
 		"internal/patch/merge", "internal/patch/merge/mergetest", "internal/patch/mergepatch", "internal/prepare"},
 	{"internal/objects"},

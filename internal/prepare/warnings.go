@@ -1,7 +1,6 @@
 package prepare
 
 import (
-	"crypto/tls"
 	"encoding/base64"
 	"fmt"
 	"maps"
@@ -13,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
 
+	"github.com/celgate/celgate/internal/certs"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/schema"
 )
@@ -84,6 +84,9 @@ func warningsOfNewest(in Input) []string {
 	}
 	return w.texts
 }
+
+// HasKeyPair reports whether a Secret holds a key pair, which the registry reads.
+func HasKeyPair(secret map[string]any) bool { return secret["type"] == "kubernetes.io/tls" }
 
 // A warning computes the warnings about the objects of one resource.
 type warning struct {
@@ -232,14 +235,14 @@ var warnings = map[schema.GroupResource]*warning{
 		update: func(w *warner, o, _ map[string]any) { w.endpointSlice(o) },
 	},
 	{Resource: "secrets"}: warnAlways(func(w *warner, o map[string]any) {
-		if o["type"] != "kubernetes.io/tls" {
+		if !HasKeyPair(o) || !certs.Known { // without certs, the decision reports it
 			return
 		}
 		part := func(name string) []byte {
 			b, _ := base64.StdEncoding.DecodeString(text(mapAt(o, "data")[name]))
 			return b
 		}
-		if _, err := tls.X509KeyPair(part("tls.crt"), part("tls.key")); err != nil {
+		if err := certs.CheckPair(part("tls.crt"), part("tls.key")); err != nil {
 			w.add("%s", err)
 		}
 	}),

@@ -1,16 +1,16 @@
 // Command playground builds the page in the browser: static files in bin/playground, for any web server.
 //
-// It needs npm for CodeMirror, whose versions package-lock.json pins. Everything else comes from Go modules.
+// It needs npm for CodeMirror, whose versions package-lock.json pins, and node for compression. Everything else comes from Go modules.
 package main
 
 import (
+	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,8 +19,8 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
-// largest is the size in bytes that all files of the page may have, compressed.
-const largest = 9 << 20
+// largest is the size in bytes of the first visit's download: all files of the page, those that servers compress by gzip.
+const largest = 6_000_000
 
 func main() {
 	out := flag.String("out", "../bin/playground", "the folder that the files are written into")
@@ -46,7 +46,7 @@ type builder struct {
 	root, out, version string
 
 	files []string // that the page loads, by their names in out
-	total int64    // their compressed size
+	total int      // their compressed size
 }
 
 func (b *builder) build() error {
@@ -75,9 +75,9 @@ func (b *builder) build() error {
 	if err := b.page(engine, catalogue); err != nil {
 		return fmt.Errorf("page: %w", err)
 	}
-	fmt.Printf("%s: %d files, %.2f MB compressed\n", b.out, len(b.files), float64(b.total)/(1<<20))
+	fmt.Printf("%s: %d files, %.2f MB compressed\n", b.out, len(b.files), float64(b.total)/1e6)
 	if b.total > largest {
-		return fmt.Errorf("the page is larger than %d MB", largest>>20)
+		return fmt.Errorf("the page is larger than %d bytes", largest)
 	}
 	return nil
 }
@@ -88,51 +88,76 @@ func (b *builder) engine() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	root, err := goroot()
+	if err != nil {
+		return "", err
+	}
+	overlay, err := slimStandard(root, filepath.Join(b.root, "bin", ".slim"))
+	if err != nil {
+		return "", err
+	}
 	module := filepath.Join(b.root, "bin", ".slim", "celgate.wasm")
 	flags := "-s -w"
 	if b.version != "" {
 		flags += " -X github.com/celgate/celgate/cmd/internal/report.stamped=" + b.version
 	}
-	build := exec.Command("go", "build", "-modfile="+mod, "-mod=mod", "-trimpath", "-ldflags="+flags, "-o", module,
-		"./cmd/celgate-playground")
+	build := exec.Command("go", "build", "-modfile="+mod, "-mod=mod", "-overlay="+overlay, "-trimpath", "-tags=nocerts",
+		"-ldflags="+flags, "-o", module, "./cmd/celgate-playground")
 	build.Dir, build.Stderr = b.root, os.Stderr
 	build.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm")
 	if err := build.Run(); err != nil {
 		return "", err
 	}
-	packed := module + ".gz"
-	if err := compress(module, packed); err != nil {
+	packed, err := compress(module)
+	if err != nil {
 		return "", err
 	}
 	text, err := os.ReadFile(packed)
 	if err != nil {
 		return "", err
 	}
-	return b.add("celgate", ".wasm.gz", text)
+	return b.add("celgate", ".wasm"+brotli, text)
 }
 
-func compress(from, to string) error {
-	in, err := os.Open(from)
+// goroot returns the folder of the Go installation.
+func goroot() (string, error) {
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	return strings.TrimSpace(string(root)), err
+}
+
+// brotli is the extension of a file that the page decompresses itself: no server knows it, so none decompresses it
+// before.
+const brotli = ".brotli"
+
+// brotliSource compresses a file at the highest level.
+const brotliSource = `const [from, to] = process.argv.slice(1), fs = require("fs"), zlib = require("zlib"), c = zlib.constants;
+const text = fs.readFileSync(from);
+fs.writeFileSync(to, zlib.brotliCompressSync(text, {params: {[c.BROTLI_PARAM_QUALITY]: 11, [c.BROTLI_PARAM_LGWIN]: 24,
+  [c.BROTLI_PARAM_SIZE_HINT]: text.length}}));`
+
+// compress returns the path of the compressed module. As this takes a minute or more, the result for the same module is
+// used again.
+func compress(module string) (string, error) {
+	text, err := os.ReadFile(module)
 	if err != nil {
-		return err
+		return "", err
 	}
-	defer in.Close()
-	out, err := os.Create(to)
-	if err != nil {
-		return err
+	packed := filepath.Join(filepath.Dir(filepath.Dir(module)), ".packed", digest(text)+brotli)
+	if _, err := os.Stat(packed); err == nil {
+		return packed, nil
 	}
-	defer out.Close()
-	w, err := gzip.NewWriterLevel(out, gzip.BestCompression)
-	if err != nil {
-		return err
+	if err := os.RemoveAll(filepath.Dir(packed)); err != nil { // of earlier modules
+		return "", err
 	}
-	if _, err := io.Copy(w, in); err != nil {
-		return err
+	if err := os.MkdirAll(filepath.Dir(packed), 0o755); err != nil {
+		return "", err
 	}
-	if err := w.Close(); err != nil {
-		return err
+	node := exec.Command("node", "-e", brotliSource, module, packed+".part")
+	node.Stderr = os.Stderr
+	if err := node.Run(); err != nil {
+		return "", fmt.Errorf("node compresses: %w", err)
 	}
-	return out.Close()
+	return packed, os.Rename(packed+".part", packed)
 }
 
 // page bundles the scripts and writes the page that names all files.
@@ -141,12 +166,17 @@ func (b *builder) page(engine, catalogue string) error {
 	if err := install(web); err != nil {
 		return err
 	}
-	root, err := exec.Command("go", "env", "GOROOT").Output()
+	root, err := goroot()
 	if err != nil {
 		return err
 	}
-	support := filepath.Join(strings.TrimSpace(string(root)), "lib", "wasm", "wasm_exec.js")
-	worker, err := b.bundle(web, "worker.js", map[string]string{"ENGINE": engine}, map[string]string{"wasm_exec": support})
+	support := filepath.Join(root, "lib", "wasm", "wasm_exec.js")
+	decoder, err := b.decoder(web)
+	if err != nil {
+		return err
+	}
+	worker, err := b.bundle(web, "worker.js", map[string]string{"ENGINE": engine, "DECODER": decoder},
+		map[string]string{"wasm_exec": support})
 	if err != nil {
 		return err
 	}
@@ -183,14 +213,27 @@ func (b *builder) page(engine, catalogue string) error {
 	return err
 }
 
+// decoder adds the decoder of Brotli for browsers without one.
+func (b *builder) decoder(web string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(web, "node_modules", "brotli-dec-wasm", "pkg", "brotli_dec_wasm_bg.wasm"))
+	if err != nil {
+		return "", err
+	}
+	packed, err := zip(text)
+	if err != nil {
+		return "", err
+	}
+	return b.add("decoder", ".wasm.gzip", packed)
+}
+
 // licences writes the licences of the bundled code, as they require.
 func (b *builder) licences(web string) error {
 	text, err := os.ReadFile(filepath.Join(b.root, "THIRD_PARTY_NOTICES"))
 	if err != nil {
 		return err
 	}
-	for _, pattern := range []string{"*", "@*/*"} {
-		found, err := filepath.Glob(filepath.Join(web, "node_modules", pattern, "LICENSE"))
+	for _, pattern := range []string{"*/LICENSE", "*/LICENSE-MIT.txt", "@*/*/LICENSE"} {
+		found, err := filepath.Glob(filepath.Join(web, "node_modules", pattern))
 		if err != nil {
 			return err
 		}
@@ -250,28 +293,31 @@ func (b *builder) add(name, ext string, text []byte) (string, error) {
 }
 
 func (b *builder) write(name string, text []byte) (string, error) {
-	size := &counter{}
-	w, err := gzip.NewWriterLevel(size, gzip.BestCompression)
-	if err != nil {
-		return "", err
+	sent := text
+	if !strings.HasSuffix(name, brotli) && !strings.HasSuffix(name, ".gzip") {
+		packed, err := zip(text) // as servers do
+		if err != nil {
+			return "", err
+		}
+		sent = packed
 	}
-	if strings.HasSuffix(name, ".gz") {
-		size.n = int64(len(text))
-	} else if _, err := w.Write(text); err != nil {
-		return "", err
-	} else if err := w.Close(); err != nil {
-		return "", err
-	}
-	b.total += size.n
+	fmt.Printf("%9d %s\n", len(sent), name)
+	b.total += len(sent)
 	b.files = append(b.files, name)
 	return name, os.WriteFile(filepath.Join(b.out, name), text, 0o644)
 }
 
-type counter struct{ n int64 }
-
-func (c *counter) Write(p []byte) (int, error) {
-	c.n += int64(len(p))
-	return len(p), nil
+func zip(text []byte) ([]byte, error) {
+	var packed bytes.Buffer
+	w, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(text); err != nil {
+		return nil, err
+	}
+	err = w.Close()
+	return packed.Bytes(), err
 }
 
 func digest(text []byte) string {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
@@ -76,6 +77,33 @@ func slimModules(root, dir string) (string, error) {
 	edit := exec.Command("go", append(append([]string{"mod", "edit"}, edits...), file)...)
 	edit.Stderr = os.Stderr
 	return file, edit.Run()
+}
+
+// slimStandard writes into a folder what the compiler is to read instead of packages of the standard library: net/http
+// with nothing but its numbers and names. All ciphers come with a network. It returns the path of the list for -overlay.
+func slimStandard(goroot, dir string) (string, error) {
+	from := filepath.Join(goroot, "src", "net", "http")
+	files, err := filepath.Glob(filepath.Join(from, "*.go"))
+	if err != nil {
+		return "", err
+	}
+	replace := map[string]string{}
+	for _, file := range files {
+		if !slices.Contains([]string{"status.go", "method.go"}, filepath.Base(file)) {
+			replace[file] = "" // the compiler does not see it
+		}
+	}
+	slim := filepath.Join(dir, "http.go")
+	if err := write(slim, []byte(httpSource)); err != nil {
+		return "", err
+	}
+	replace[filepath.Join(from, "slim.go")] = slim
+	text, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	list := filepath.Join(dir, "overlay.json")
+	return list, write(list, text)
 }
 
 // copyTo copies the Go files of a module that a program is made of.

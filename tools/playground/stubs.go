@@ -190,3 +190,38 @@ func (*Stream) Buffer() []byte                   { return nil }
 func (*Stream) SetBuffer([]byte)                 {}
 func (*Stream) Flush() error                     { return errNone }
 `
+
+const httpSource = `// Package http has the names that a program without a network refers to.
+package http
+
+import (
+	"context"
+	"errors"
+	"io"
+)
+
+var (
+	ErrAbortHandler = errors.New("net/http: abort Handler")
+
+	errNone       = errors.New("no network in a browser")
+	DefaultClient = &Client{}
+)
+
+type (
+	Client struct{}
+	Header map[string][]string
+
+	Request  struct{ Header Header }
+	Response struct {
+		Status     string
+		StatusCode int
+		Body       io.ReadCloser
+	}
+)
+
+func (Header) Set(string, string)                {}
+func (*Request) SetBasicAuth(string, string)     {}
+func (*Client) Do(*Request) (*Response, error)   { return nil, errNone }
+
+func NewRequestWithContext(context.Context, string, string, io.Reader) (*Request, error) { return nil, errNone }
+`

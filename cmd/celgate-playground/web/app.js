@@ -125,6 +125,10 @@ worker.onmessage = ({ data }) => {
     window.celgateTimes = { ...data.ready };
     return;
   }
+  if (data.kept) {
+    document.documentElement.dataset.kept = "true";
+    return;
+  }
   if (data.failed) {
     $("summary").textContent = "The engine cannot be loaded: " + data.failed;
     return;
