@@ -1,7 +1,7 @@
 //go:build !nocerts
 
-// Package certs reads certificates and keys. Programs built with the tag nocerts are smaller, and say that they have not
-// read them.
+// Package certs reads certificates and keys. Programs built with the tag nocerts are smaller, and say that they have
+// not read them.
 package certs
 
 import (

@@ -1,6 +1,7 @@
 // Command playground builds the page in the browser: static files in bin/playground, for any web server.
 //
-// It needs npm for CodeMirror, whose versions package-lock.json pins, and node for compression. Everything else comes from Go modules.
+// It needs npm for CodeMirror, whose versions package-lock.json pins, and node for compression. Everything else comes
+// from Go modules.
 package main
 
 import (
@@ -19,7 +20,7 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
-// largest is the size in bytes of the first visit's download: all files of the page, those that servers compress by gzip.
+// largest is the size in bytes of what the first visit downloads: all files, text as gzip.
 const largest = 6_000_000
 
 func main() {
@@ -130,7 +131,8 @@ func goroot() (string, error) {
 const brotli = ".brotli"
 
 // brotliSource compresses a file at the highest level.
-const brotliSource = `const [from, to] = process.argv.slice(1), fs = require("fs"), zlib = require("zlib"), c = zlib.constants;
+const brotliSource = `const [from, to] = process.argv.slice(1), fs = require("fs"), zlib = require("zlib");
+const c = zlib.constants;
 const text = fs.readFileSync(from);
 fs.writeFileSync(to, zlib.brotliCompressSync(text, {params: {[c.BROTLI_PARAM_QUALITY]: 11, [c.BROTLI_PARAM_LGWIN]: 24,
   [c.BROTLI_PARAM_SIZE_HINT]: text.length}}));`

@@ -80,7 +80,8 @@ func slimModules(root, dir string) (string, error) {
 }
 
 // slimStandard writes into a folder what the compiler is to read instead of packages of the standard library: net/http
-// with nothing but its numbers and names. All ciphers come with a network. It returns the path of the list for -overlay.
+// with nothing but its numbers and names. All ciphers come with a network. It returns the path of the list for
+// -overlay.
 func slimStandard(goroot, dir string) (string, error) {
 	from := filepath.Join(goroot, "src", "net", "http")
 	files, err := filepath.Glob(filepath.Join(from, "*.go"))
