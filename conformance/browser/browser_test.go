@@ -262,6 +262,11 @@ func TestFigures(t *testing.T) {
 	t.Log("of the first visit:", times)
 	check("first visit, from loopback, to the answer", first, 1000)
 	check("second visit to the answer", visit(), 500)
+	var ready float64
+	if err := chromedp.Run(ctx, waitFor(`window.celgateTimes`), chromedp.Evaluate(`window.celgateTimes.started`, &ready)); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("the engine is ready for the next one after %.0f ms", ready)
 	if err := chromedp.Run(ctx, waitFor(`document.documentElement.dataset.checked`), chromedp.Click("#tab-objects"),
 		chromedp.Focus("#pane-objects .cm-content")); err != nil {
 		t.Fatal(err)

@@ -102,8 +102,8 @@ func (b *builder) engine() (string, error) {
 	if b.version != "" {
 		flags += " -X github.com/celgate/celgate/cmd/internal/report.stamped=" + b.version
 	}
-	build := exec.Command("go", "build", "-modfile="+mod, "-mod=mod", "-overlay="+overlay, "-trimpath", "-tags=nocerts",
-		"-ldflags="+flags, "-o", module, "./cmd/celgate-playground")
+	build := exec.Command("go", "build", "-modfile="+mod, "-mod=mod", "-overlay="+overlay, "-trimpath",
+		"-buildvcs=false", "-tags=nocerts", "-ldflags="+flags, "-o", module, "./cmd/celgate-playground")
 	build.Dir, build.Stderr = b.root, os.Stderr
 	build.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm")
 	if err := build.Run(); err != nil {

@@ -176,8 +176,9 @@ async function ask() {
     again = false;
     const began = performance.now();
     try {
-      const answer = await call("ask", asked());
+      const question = asked(), answer = await call("ask", question);
       show(answer);
+      remember({ question, answer });
       window.celgateAnswered = { took: answer.took, shown: performance.now() - began, at: performance.now() };
     } catch (error) {
       $("summary").textContent = "There is no answer: " + error.message;
@@ -277,8 +278,35 @@ $("share").addEventListener("click", async () => {
   }
 });
 
+// What this engine answered at the last visit is shown until it has answered again.
+const last = recall();
+
+function recall() {
+  try {
+    const had = JSON.parse(localStorage.getItem("celgate"));
+    return had?.engine === WORKER ? had : {};
+  } catch {
+    return {}; // a browser that keeps nothing
+  }
+}
+
+function remember(more) {
+  try {
+    localStorage.setItem("celgate", JSON.stringify(Object.assign(last, more, { engine: WORKER })));
+  } catch {
+    // no room
+  }
+}
+
+function showLast() {
+  if (!last.answer || JSON.stringify(last.question) !== JSON.stringify(asked())) return;
+  show(last.answer);
+  window.celgateAnswered = { took: 0, shown: 0, at: performance.now() };
+}
+
 async function begin() {
-  const [about, examples] = await Promise.all([call("about"), fetch(EXAMPLES).then((r) => r.json())]);
+  const asking = call("about").then((about) => { remember({ about }); return about; });
+  const [about, examples] = await Promise.all([last.about ?? asking, fetch(EXAMPLES).then((r) => r.json())]);
   $("version").textContent = "celgate " + about.version;
   form.minor.replaceChildren(...about.minors.map((minor) => el("option", {}, minor)));
   const byName = new Map(examples.map((e) => [e.name, e]));
@@ -291,6 +319,7 @@ async function begin() {
     filling = false;
     open.clear();
     choose("policies");
+    showLast();
     changed();
   };
   $("example").addEventListener("change", () => {
