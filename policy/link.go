@@ -396,8 +396,11 @@ func linkLibrary(written *Library, imports []*Library, errs field.ErrorList) *Li
 	return &l
 }
 
-// callsItself is the prefix of errors about recursive functions and their callers.
-const callsItself = "a function must not call itself: "
+// Prefixes of errors about functions whose callers have the same error.
+const (
+	callsItself  = "a function must not call itself: "
+	callsInvalid = "it calls "
+)
 
 // functionOrder links functions, each after those that it calls.
 type functionOrder struct {
@@ -427,9 +430,12 @@ func (o *functionOrder) link(i int) {
 		}
 		if j := slices.IndexFunc(o.library.Functions, func(f Function) bool { return f.Name == name }); j >= 0 {
 			o.link(j)
-			wrong := o.library.Functions[j].Expr.unresolved
-			if wrong != nil && strings.HasPrefix(wrong.Text, callsItself) {
-				f.Expr.unresolved = &inline.Error{At: called[name], Text: wrong.Text}
+			if wrong := o.library.Functions[j].Expr.unresolved; wrong != nil {
+				text := wrong.Text
+				if !strings.HasPrefix(text, callsItself) && !strings.HasPrefix(text, callsInvalid) {
+					text = callsInvalid + o.library.Name + "." + name + ", which is not valid: " + text
+				}
+				f.Expr.unresolved = &inline.Error{At: called[name], Text: text}
 				return
 			}
 		}

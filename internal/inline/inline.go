@@ -27,6 +27,10 @@ type Libraries map[string]map[string]Member
 // Longest is the largest size of an expression in bytes after inlining.
 const Longest = 64 << 10
 
+// MostMacros is the largest number of macros that libraries may add to an expression: the time in which cel-go checks
+// the types of an expression grows with the square of their number.
+const MostMacros = 200
+
 // An Error is an error about a library name at a byte of a text.
 type Error struct {
 	At   int
@@ -80,7 +84,8 @@ func Expand(src string, known Libraries, without string) (*Text, *Error) {
 	if !mentions(src, known) {
 		return nil, nil
 	}
-	x := expander{src: src, tokens: tokens(src), known: known, without: without}
+	x := newExpander(src, known)
+	x.without = without
 	x.expand(0, len(x.tokens), 0, len(src))
 	if x.err != nil || len(x.uses) == 0 {
 		return nil, x.err
@@ -91,7 +96,7 @@ func Expand(src string, known Libraries, without string) (*Text, *Error) {
 // NamesOf returns the members of a library that a text names, with the offset of their first use, by their own names.
 func NamesOf(src, library string) map[string]int {
 	all := map[string]int{}
-	x := expander{src: src, tokens: tokens(src), known: Libraries{library: nil}}
+	x := newExpander(src, Libraries{library: nil})
 	for i := range x.tokens {
 		if _, ok := x.libraryAt(i); ok {
 			if _, before := all[x.tokens[i+2].text]; !before {
@@ -154,11 +159,66 @@ type expander struct {
 	tokens  []token
 	known   Libraries
 	without string
+	locals  []local
 
-	code  strings.Builder
-	parts []part
-	uses  map[string]bool
-	err   *Error
+	code   strings.Builder
+	parts  []part
+	uses   map[string]bool
+	macros int // in the code of libraries
+	err    *Error
+}
+
+func newExpander(src string, known Libraries) *expander {
+	x := &expander{src: src, tokens: tokens(src), known: known}
+	x.locals = findLocals(x.tokens, known)
+	return x
+}
+
+// A local is a call in which the name of a library has another meaning: between the tokens first and last, a macro
+// declares it.
+type local struct {
+	name        string
+	first, last int
+}
+
+// findLocals returns the calls with an argument that is nothing but the name of a library: if the call is not a macro,
+// the name is undeclared.
+func findLocals(t []token, known Libraries) (all []local) {
+	var open []int
+	declared := map[int][]string{} // by the opening parenthesis
+	for i := range t {
+		switch {
+		case t[i].kind == symbol && strings.Contains("([{", t[i].text):
+			open = append(open, i)
+		case t[i].kind == symbol && strings.Contains(")]}", t[i].text) && len(open) > 0:
+			first := open[len(open)-1]
+			open = open[:len(open)-1]
+			for _, name := range declared[first] {
+				all = append(all, local{name, first, i})
+			}
+		case t[i].kind == word && len(open) > 0 && i+1 < len(t):
+			_, named := known[t[i].text]
+			if in := open[len(open)-1]; named && t[in].text == "(" && (t[i-1].text == "(" || t[i-1].text == ",") &&
+				(t[i+1].text == "," || t[i+1].text == ")") {
+				declared[in] = append(declared[in], t[i].text)
+			}
+		}
+	}
+	return all
+}
+
+// macroNames are the macros of CEL that evaluate an expression for items.
+var macroNames = []string{"all", "exists", "exists_one", "existsOne", "map", "filter", "transformList", "transformMap",
+	"transformMapEntry", "sortBy", "bind", "reduce"}
+
+// countMacros returns the number of macros among tokens.
+func countMacros(t []token) (n int) {
+	for i := range t {
+		if i+1 < len(t) && t[i+1].text == "(" && slices.Contains(macroNames, t[i].text) {
+			n++
+		}
+	}
+	return n
 }
 
 func (x *expander) fail(at int, format string, args ...any) {
@@ -239,6 +299,11 @@ func (x *expander) libraryAt(i int) (map[string]Member, bool) {
 		return nil, false
 	}
 	library, ok := x.known[t[i].text]
+	if ok && slices.ContainsFunc(x.locals, func(l local) bool {
+		return l.name == t[i].text && l.first < i && i < l.last
+	}) {
+		return nil, false
+	}
 	return library, ok
 }
 
@@ -278,14 +343,16 @@ func (x *expander) call(name string, m Member, at int) (end int) {
 		maps.Copy(taken, words(x.tokens[a.first:a.last]))
 	}
 	body, closing := tokens(m.Body), ""
+	x.macros += countMacros(body)
 	replaced := map[string]string{}
 	x.put(m.Gives+"(", begin, to)
 	for i, a := range args {
 		param, takes := m.Params[i], m.takes(i)
-		if text, plain := x.plainText(a, body, takes); plain {
+		if text, plain := x.plainText(a, param, body, takes); plain {
 			replaced[param] = text
 			continue
 		}
+		x.macros++
 		bound := param
 		inArguments := func() bool {
 			return slices.ContainsFunc(args, func(a argument) bool { return words(x.tokens[a.first:a.last])[bound] })
@@ -304,6 +371,9 @@ func (x *expander) call(name string, m Member, at int) (end int) {
 		closing += ")[0]"
 	}
 	x.put(rename(m.Body, body, replaced)+closing+")", begin, to)
+	if x.macros > MostMacros {
+		x.fail(begin, "the libraries add more than %d macros to the expression", MostMacros)
+	}
 	return end
 }
 
@@ -350,7 +420,7 @@ func (m Member) takes(i int) string {
 }
 
 // plainText returns the text of an argument that may occur in a body as often as the param does.
-func (x *expander) plainText(a argument, body []token, takes string) (string, bool) {
+func (x *expander) plainText(a argument, param string, body []token, takes string) (string, bool) {
 	if a.last-a.first != 1 {
 		return "", false
 	}
@@ -358,7 +428,7 @@ func (x *expander) plainText(a argument, body []token, takes string) (string, bo
 	case t.kind == literal:
 		return "(" + t.text + ")", takes == "" || takes == typeOf(t.text)
 	case t.kind == word: // it must not have another meaning in the body
-		return t.text, takes == "" && !words(body)[t.text]
+		return t.text, takes == "" && (t.text == param || !words(body)[t.text])
 	default:
 		return "", false
 	}

@@ -316,6 +316,11 @@ func (s *steps) value(e ast.Expr) ref.Val {
 
 // decide adds the parts that determined the value of e.
 func (s *steps) decide(e ast.Expr) {
+	if s.isCall(e) {
+		s.add(e)
+		s.arguments(e, s.start(e))
+		return
+	}
 	switch e.Kind() {
 	case ast.LiteralKind:
 	case ast.IdentKind, ast.SelectKind:
@@ -354,6 +359,51 @@ func (s *steps) decide(e ast.Expr) {
 	case ast.CallKind:
 		s.call(e)
 	}
+}
+
+// start returns the byte of the text at which a part begins.
+func (s *steps) start(e ast.Expr) int {
+	r, _ := s.o.Seen.Tree.NativeRep().SourceInfo().GetOffsetRange(e.ID())
+	return compile.ByteOffset(s.o.Expr.Src, int(r.Start))
+}
+
+// isCall reports whether a part is a call of a library function, with the body of the function in its place.
+func (s *steps) isCall(e ast.Expr) bool {
+	return s.isInlined(e) && !s.isVariable(e)
+}
+
+func (s *steps) isInlined(e ast.Expr) bool { return s.o.Expr.InlinedText().IsReplaced(s.start(e)) }
+
+// isVariable reports whether a part is a variable, such as one of a library.
+func (s *steps) isVariable(e ast.Expr) bool {
+	return e.Kind() == ast.SelectKind && e.AsSelect().Operand().Kind() == ast.IdentKind &&
+		e.AsSelect().Operand().AsIdent() == "variables"
+}
+
+// arguments adds the parts that determined the arguments of a call that begins at a byte of the text. The code of the
+// function is not the author's.
+func (s *steps) arguments(e ast.Expr, call int) {
+	for _, part := range s.children(e) {
+		switch {
+		case s.isInlined(part) && s.start(part) == call:
+			s.arguments(part, call)
+		case s.in != nil && part.Kind() == ast.IdentKind && part.AsIdent() == s.in.variable: // the step names the item
+		default:
+			s.decide(part)
+		}
+	}
+}
+
+func (s *steps) children(e ast.Expr) []ast.NavigableExpr {
+	return ast.NavigateExpr(s.o.Seen.Tree.NativeRep(), e).Children()
+}
+
+// hasCall reports whether a part is or contains a call of a library function.
+func (s *steps) hasCall(e ast.Expr) bool {
+	if s.o.Expr.InlinedText() == nil {
+		return false
+	}
+	return s.isCall(e) || slices.ContainsFunc(s.children(e), func(part ast.NavigableExpr) bool { return s.hasCall(part) })
 }
 
 // holder adds the value that lacks the selected member: of a map its keys suffice.
@@ -447,7 +497,7 @@ func (s *steps) add(e ast.Expr) {
 	info := s.o.Seen.Tree.NativeRep().SourceInfo()
 	text, err := cel.ExprToString(e, info)
 	text = strings.ReplaceAll(text, ", "+objects.Place+")", ")") // not written by the author
-	if err != nil {                                              // it contains a macro
+	if err != nil || s.hasCall(e) {                              // it contains a macro, or code that is not the author's
 		from, to := compile.Extent(s.o.Expr.Src, s.o.Seen.Tree.NativeRep(), e)
 		if text = strings.ReplaceAll(strings.Join(strings.Fields(s.o.Expr.Src[from:to]), " "), " .",
 			"."); len(text) > longestValue {
