@@ -64,6 +64,11 @@ func TestNamespacedBindingRefused(t *testing.T) {
 			}
 		}
 	}
+	elsewhere := strings.Replace(ownedPolicy(open, "  policyName: owned"), "namespace: team", "namespace: Team_A", 1)
+	if rejected := limitedEngine(t, elsewhere).Rejections(); len(rejected) != 1 ||
+		!strings.Contains(rejected[0].Status.Message, `metadata.namespace: Invalid value: "Team_A"`) {
+		t.Error(rejected)
+	}
 	cluster := strings.NewReplacer("Namespaced", "", ", namespace: team", "").Replace(ownedPolicy("  bindable: [NAMESPACES]", "  policyName: owned"))
 	cluster = strings.Replace(cluster, "NAMESPACES", "Namespaces", 1)
 	if rejected := limitedEngine(t, cluster).Rejections(); len(rejected) != 1 ||
@@ -71,7 +76,7 @@ func TestNamespacedBindingRefused(t *testing.T) {
 		t.Error(rejected)
 	}
 	for bindable, want := range map[string]string{"[Team]": `spec.bindable[0]: Unsupported value: "Team"`,
-		"[Cluster, Cluster]": `spec.bindable[1]: Duplicate value: "Cluster"`} {
+		"[Cluster, Cluster]": `spec.bindable[1]: Duplicate value: "Cluster"`, "[]": "spec.bindable: Required value"} {
 		rejected := limitedEngine(t, strings.Split(ownedPolicy("  bindable: "+bindable, ""), "---")[0]).Rejections()
 		if len(rejected) != 1 || !strings.Contains(rejected[0].Status.Message, want) {
 			t.Error(bindable, rejected)

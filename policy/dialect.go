@@ -399,6 +399,7 @@ func (v *validator) ownMutations(mutations []Mutation, path *field.Path) {
 var takenNames = []string{"object", "oldObject", "params", "request", "namespaceObject", "authorizer", "variables", "Object",
 	"JSONPatch", "Item", locals.Item, locals.Key, locals.Scope, locals.OldScope, "scopePath", "objects", "mutations", "hash",
 	"lists", "optional", "math", "strings", "sets", "base64", "cel", "google", "ip", "cidr", "format", "semver", "quantity",
+	"selectors", "kubernetes", "jsonpatch", "net",
 	"url", "type", "dyn", "int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type", "duration",
 	"timestamp"}
 

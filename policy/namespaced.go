@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	metavalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -37,6 +38,9 @@ func (b *Binding) Scope() *MatchResources {
 func (v *validator) checkBindable(p *Policy, path *field.Path) {
 	if p.Singleton != nil && p.Bindable != nil {
 		v.add(field.Forbidden(path, "a singleton policy has no bindings"))
+	}
+	if p.Bindable != nil && len(p.Bindable) == 0 {
+		v.add(field.Required(path, "without bindable, an AdmissionPolicyBinding may name the policy"))
 	}
 	for i, who := range p.Bindable {
 		oneOf(v, path.Index(i), who, []string{BindableCluster, BindableNamespaces})
@@ -74,6 +78,7 @@ func (b *Binding) checkBindable(p *Policy, at *field.Path) field.ErrorList {
 
 // checkNamespaced checks the restrictions of a namespaced binding.
 func (v *validator) checkNamespaced(b *Binding, spec *field.Path) {
+	v.texts(field.NewPath("metadata", "namespace"), b.Namespace, metavalidation.ValidateNamespaceName(b.Namespace, false))
 	for i, ref := range b.Policies {
 		if ref.Kind != string(Admission) {
 			v.add(field.Forbidden(spec.Child("policies").Index(i).Child("kind"), "only an AdmissionPolicy is bindable in namespaces"))

@@ -11,18 +11,22 @@ import (
 // unboundFlag adds --without-bindings.
 func (c *console) unboundFlag(f *pflag.FlagSet) {
 	f.BoolVar(&c.unboundToo, "without-bindings", false,
-		"policies that no binding names are in force everywhere,\nwith the action Deny and without params")
+		"policies that no binding names are in force everywhere,\nvalidations with the action Deny, and without params")
 }
 
-// bindUnbound binds the policies that no binding names, with the action Deny, and prints them.
+// bindUnbound binds the policies that no binding names, validations with the action Deny, and prints them.
 func (w *world) bindUnbound(c *console) {
-	var bound, without, abstract []string
+	var denying, changing, without, abstract, namespaced []string
 	for _, p := range slices.Clone(w.set.Policies) {
 		if p.Static || w.set.Binds(p.Ref()) {
 			continue
 		}
 		if p.Abstract {
 			abstract = append(abstract, p.Name)
+			continue
+		}
+		if len(p.Bindable) > 0 && !slices.Contains(p.Bindable, policy.BindableCluster) {
+			namespaced = append(namespaced, p.Name)
 			continue
 		}
 		b := &policy.Binding{Kind: p.Kind, APIVersion: p.APIVersion, Name: p.Name, PolicyName: p.Name, Stored: p.Stored}
@@ -36,20 +40,30 @@ func (w *world) bindUnbound(c *console) {
 			b.Actions, b.MutationActions = []policy.Action{policy.Deny}, []policy.Action{policy.Apply}
 		}
 		w.set.Bindings = append(w.set.Bindings, b)
-		bound = append(bound, p.Name)
-		if p.ParamKind != nil {
+		if p.Validates() {
+			denying = append(denying, p.Name)
+		} else {
+			changing = append(changing, p.Name)
+		}
+		if p.ParamKind != nil && p.DefaultParams == nil {
 			without = append(without, p.Name)
 		}
 	}
 	if len(abstract) > 0 {
 		c.say("not bound, because only bindings have the rules of an abstract policy: "+listFew(abstract), "")
 	}
-	if len(bound) == 0 {
-		return
+	if len(namespaced) > 0 {
+		c.say("not bound, because only bindings of namespaces may name the policy: "+listFew(namespaced), "")
 	}
 	hint := ""
 	if len(without) > 0 {
 		hint = "params are null for " + strings.Join(without, ", ") + ": a binding selects them"
 	}
-	c.say("bound everywhere with the action Deny, although they do not have a binding: "+listFew(bound), hint)
+	if len(denying) > 0 {
+		c.say("bound everywhere with the action Deny, although they do not have a binding: "+listFew(denying), hint)
+		hint = ""
+	}
+	if len(changing) > 0 {
+		c.say("bound everywhere, although they do not have a binding: "+listFew(changing), hint)
+	}
 }
