@@ -403,7 +403,8 @@ func (s *steps) hasCall(e ast.Expr) bool {
 	if s.o.Expr.InlinedText() == nil {
 		return false
 	}
-	return s.isCall(e) || slices.ContainsFunc(s.children(e), func(part ast.NavigableExpr) bool { return s.hasCall(part) })
+	contains := func(part ast.NavigableExpr) bool { return s.hasCall(part) }
+	return s.isCall(e) || slices.ContainsFunc(s.children(e), contains)
 }
 
 // holder adds the value that lacks the selected member: of a map its keys suffice.
@@ -497,7 +498,7 @@ func (s *steps) add(e ast.Expr) {
 	info := s.o.Seen.Tree.NativeRep().SourceInfo()
 	text, err := cel.ExprToString(e, info)
 	text = strings.ReplaceAll(text, ", "+objects.Place+")", ")") // not written by the author
-	if err != nil || s.hasCall(e) {                              // it contains a macro, or code that is not the author's
+	if err != nil || s.hasCall(e) {                              // it contains a macro, or code of a function
 		from, to := compile.Extent(s.o.Expr.Src, s.o.Seen.Tree.NativeRep(), e)
 		if text = strings.ReplaceAll(strings.Join(strings.Fields(s.o.Expr.Src[from:to]), " "), " .",
 			"."); len(text) > longestValue {
