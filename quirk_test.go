@@ -67,6 +67,7 @@ var toldAt = map[quirks.ID]acting{
 // notTold are the quirks that decisions do not report, with the reason.
 var notTold = map[quirks.ID]string{
 	quirks.OptionalFunctions: "the policy is refused with the compiler's words, and takes part in no decision",
+	quirks.FormatUnchecked:   "newer minors refuse the policy when it is written, which celgate diff --kube-version tells",
 	quirks.BacktickToken:     "the policy is refused with the compiler's words, and takes part in no decision",
 	quirks.BacktickSyntax:    "the policy is refused with the compiler's words, and takes part in no decision",
 }

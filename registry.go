@@ -57,10 +57,10 @@ func (e *Engine) refusal(ctx context.Context, req *Request, d *Decision) error {
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	if errs = quirks.Refusals(e.minor, errs); len(errs) == 0 {
+	kind, _ := req.Object["kind"].(string)
+	if errs = quirks.Refusals(e.minor, kind, errs); len(errs) == 0 {
 		return nil
 	}
-	kind, _ := req.Object["kind"].(string)
 	return apierrors.NewInvalid(apischema.GroupKind{Group: req.Kind.Group, Kind: kind},
 		tree.Object(req.Object).Name(), errs)
 }

@@ -13,6 +13,7 @@ import (
 
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
+	engine "github.com/celgate/celgate"
 	"github.com/celgate/celgate/conformance/server"
 	"github.com/celgate/celgate/conformance/spoil"
 	"github.com/celgate/celgate/schema/builtin"
@@ -22,15 +23,27 @@ var (
 	spoiledCount = flag.Int("spoiled", 300, "objects of built-in kinds with a spoiled field")
 	spoiledSeed  = flag.Uint64("spoiled-seed", 1, "of those objects")
 	spoiledKeep  = flag.Bool("spoiled-record", false, "write the shares to conformance/spoil/totals.json")
+	spoiledMinor = flag.String("spoiled-minor", engine.Newest, "whose server TestBuiltins asks")
 )
 
 // TestBuiltins compares the built-in objects that the server and celgate refuse to store: valid objects with one
 // changed field. Other refusals of the server, because it cannot decode the object or a plugin forbids it, are not
 // counted.
 func TestBuiltins(t *testing.T) {
-	types, err := builtin.Registry("1.37")
+	types, err := builtin.Registry(*spoiledMinor)
 	if err != nil {
 		t.Fatal(err)
+	}
+	api := api
+	if *spoiledMinor != engine.Newest {
+		if api, err = server.Start(t.Context(), server.Options{Minor: *spoiledMinor}); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := api.Stop(); err != nil {
+				t.Error(err)
+			}
+		}()
 	}
 	valid, err := spoil.Objects()
 	if err != nil {
@@ -45,8 +58,11 @@ func TestBuiltins(t *testing.T) {
 	for i := range *spoiledCount {
 		object := valid[i%len(valid)]
 		kind := apischema.FromAPIVersionAndKind(object["apiVersion"].(string), object["kind"].(string))
-		spoiled, what := spoil.Spoil(r, object, types.Type(kind))
 		res := types.ResourceFor(kind)
+		if res.Resource == "" {
+			continue // the minor does not serve it
+		}
+		spoiled, what := spoil.Spoil(r, object, types.Type(kind))
 		path := "/apis/" + res.Group + "/" + res.Version
 		if res.Group == "" {
 			path = "/api/" + res.Version
@@ -84,7 +100,7 @@ func TestBuiltins(t *testing.T) {
 	folder := t.TempDir()
 	write(t, folder+"/policy.yaml", anything)
 	result := celgate(t, strings.Join(manifests, "\n---\n"), "apply", "-p", folder+"/policy.yaml", "-o", "json",
-		"--no-workloads", "-")
+		"--kube-version", *spoiledMinor, "--no-workloads", "-")
 	var list struct{ Items []decision }
 	if err := json.Unmarshal([]byte(result.stdout), &list); err != nil || len(list.Items) != len(all) {
 		t.Fatalf("%v: %d answers to %d\n%s", err, len(list.Items), len(all), result.stderr)
@@ -126,7 +142,7 @@ func TestBuiltins(t *testing.T) {
 	if total.Percent() < 95 {
 		t.Errorf("only %.1f %% of what the server refuses is refused", total.Percent())
 	}
-	if *spoiledKeep {
+	if *spoiledKeep && *spoiledMinor == engine.Newest {
 		text, err := json.MarshalIndent(record, "", "  ")
 		if err != nil {
 			t.Fatal(err)

@@ -49,10 +49,12 @@ func Check(env *cel.Env, parsed *cel.Ast) (checked *cel.Ast, issues *cel.Issues)
 			checked, issues = nil, cel.NewIssues(found)
 		}
 	}()
-	if issues := unknownFunctions(env, parsed); issues != nil {
-		return nil, issues
+	unknown := unknownFunctions(env, parsed)
+	checked, issues = checkPatterns(env, parsed)
+	if unknown == nil {
+		return checked, issues
 	}
-	return checkPatterns(env, parsed)
+	return nil, cel.NewIssues(unknown.Append(issues.Errors()))
 }
 
 // An unquoted source does not have excerpts: cel-go renders them in time quadratic in the length of a line.

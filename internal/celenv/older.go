@@ -48,6 +48,8 @@ var olderLibraries = []olderLibrary{
 	{id: quirks.BacktickToken, mentions: pattern.New("`")},
 	{id: quirks.CIDRContains, mentions: pattern.New(`\bcontainsCIDR\b`), options: alignedCIDRs, since: 30},
 	{id: quirks.EmptyTextSearch, mentions: pattern.New(`[iI]ndexOf\b`)},
+	{id: quirks.FormatUnchecked, mentions: pattern.New(`\bformat\b`), // as Check has it
+		options: []cel.EnvOption{cel.Variable(hiddenText, cel.StringType)}},
 	{id: quirks.LibraryCosts, mentions: plan.LibraryFunctions},                          // as environments do
 	{id: quirks.OptionalFunctions, mentions: pattern.New(`\b(first|last|unwrapOpt)\b`)}, // as Check has it
 	{id: quirks.OptionalOfAny, mentions: pattern.New(`\bor(Value)?\b`),
@@ -209,8 +211,8 @@ var alignedCIDRs = func() []cel.EnvOption {
 			cel.BinaryBinding(contains)))}
 }()
 
-// unknownFunctions returns issues for functions of optional values that an environment must not know.
-func unknownFunctions(env *cel.Env, parsed *cel.Ast) *cel.Issues {
+// unknownFunctions returns the problems of functions of optional values that an environment must not know.
+func unknownFunctions(env *cel.Env, parsed *cel.Ast) *common.Errors {
 	if !env.HasLibrary(string(quirks.OptionalFunctions)) {
 		return nil
 	}
@@ -229,10 +231,44 @@ func unknownFunctions(env *cel.Env, parsed *cel.Ast) *cel.Issues {
 				"undeclared reference to '%s' (in container '')", name)
 		}
 	})
-	if found == nil {
-		return nil
+	return found
+}
+
+// hiddenText is a name that no expression can have.
+const hiddenText = "@text"
+
+// checkFormats checks an expression. An environment that must not check the texts of format sees a variable in place
+// of each.
+func checkFormats(env *cel.Env, parsed *cel.Ast) (*cel.Ast, *cel.Issues) {
+	if !env.HasLibrary(string(quirks.FormatUnchecked)) {
+		return env.Check(parsed)
 	}
-	return cel.NewIssues(found)
+	made, hidden := ast.NewExprFactory(), map[int64]ast.Expr{}
+	visit(parsed, func(e ast.Expr) {
+		if e.Kind() != ast.CallKind || !e.AsCall().IsMemberFunction() || e.AsCall().FunctionName() != "format" {
+			return
+		}
+		if text := e.AsCall().Target(); text.Kind() == ast.LiteralKind && text.AsLiteral().Type() == types.StringType {
+			hidden[text.ID()] = made.NewLiteral(text.ID(), text.AsLiteral())
+			text.SetKindCase(made.NewIdent(text.ID(), hiddenText))
+		}
+	})
+	restore := func(of *cel.Ast) {
+		visit(of, func(e ast.Expr) {
+			if text := hidden[e.ID()]; text != nil {
+				e.SetKindCase(text)
+			}
+		})
+	}
+	checked, issues := env.Check(parsed)
+	restore(parsed)
+	if checked != nil {
+		restore(checked)
+		for id := range hidden {
+			delete(checked.NativeRep().ReferenceMap(), id)
+		}
+	}
+	return checked, issues
 }
 
 // unboundedRange is lists.range without bounds.

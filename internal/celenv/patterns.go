@@ -34,7 +34,7 @@ func checkPatterns(env *cel.Env, parsed *cel.Ast) (*cel.Ast, *cel.Issues) {
 		}
 	})
 	if len(large) == 0 {
-		return env.Check(parsed)
+		return checkFormats(env, parsed)
 	}
 	set := func(tree *cel.Ast, value func(id int64) ref.Val) {
 		made := ast.NewExprFactory()
@@ -45,7 +45,7 @@ func checkPatterns(env *cel.Env, parsed *cel.Ast) (*cel.Ast, *cel.Issues) {
 		})
 	}
 	set(parsed, func(int64) ref.Val { return types.String("") })
-	checked, issues := env.Check(parsed)
+	checked, issues := checkFormats(env, parsed)
 	put := func(id int64) ref.Val { return large[id] }
 	set(parsed, put)
 	if checked != nil {

@@ -52,6 +52,7 @@ const (
 	nodeDeclaredFeatures
 	podCertificateRequest
 	procMountType
+	recoverVolumeExpansion
 	recursiveReadOnlyMounts
 	scalingTolerance
 	seLinuxChangePolicy
@@ -107,6 +108,7 @@ var switches = map[feature]string{
 	nodeDeclaredFeatures:         "NodeDeclaredFeatures",
 	podCertificateRequest:        "PodCertificateRequest",
 	procMountType:                "ProcMountType",
+	recoverVolumeExpansion:       "RecoverVolumeExpansionFailure",
 	recursiveReadOnlyMounts:      "RecursiveReadOnlyMounts",
 	scalingTolerance:             "HPAConfigurableTolerance",
 	seLinuxChangePolicy:          "SELinuxChangePolicy",

@@ -302,6 +302,12 @@ func TestOlderWarnings(t *testing.T) {
 		{"1.34", "services", service(headless),
 			[]string{"spec.loadBalancerIP is ignored for headless services"}},
 		{"1.33", "services", service(headless), nil},
+		{"1.33", "services", service(map[string]any{"loadBalancerIP": "None"}), nil},
+		{"1.32", "services", service(map[string]any{"loadBalancerIP": "None"}), []string{`spec.loadBalancerIP: ` +
+			`IP address was accepted, but will be invalid in a future Kubernetes release: ParseAddr("None"): unable to parse IP`}},
+		{"1.32", "services", service(map[string]any{"loadBalancerSourceRanges": []any{"::0/8"}}), []string{
+			`spec.loadBalancerSourceRanges[0]: IPv6 prefix "::0/8" is not in RFC 5952 canonical format ("::/8"), ` +
+				"which may cause controller apply-loops"}},
 		{"1.33", "pods", pod(map[string]any{"hostAliases": []any{map[string]any{"ip": "::0"}}}),
 			[]string{`spec.hostAliases[0].ip: IPv6 address "::0" should be in RFC 5952 canonical format ("::")`}},
 		{"1.32", "pods", pod(map[string]any{"hostAliases": []any{map[string]any{"ip": "::0"}}}), nil},

@@ -344,6 +344,9 @@ func updateClaim(o *members, in Input) {
 		if volumeAttributesClass.offOf(in.typ()) != 0 {
 			dropNew("currentVolumeAttributesClassName", "modifyVolumeStatus")
 		}
+		if recoverVolumeExpansion.offOf(in.typ()) != 0 {
+			dropNew("allocatedResources", "allocatedResourceStatuses")
+		}
 	}
 }
 

@@ -13,12 +13,14 @@ import (
 	netutils "k8s.io/utils/net"
 
 	"github.com/celgate/celgate/internal/certs"
+	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/schema"
 )
 
 // A warner collects the server's warnings about one object.
 type warner struct {
+	minor string
 	texts []string
 }
 
@@ -32,12 +34,20 @@ func (w *warner) say(at *place, format string, args ...any) {
 }
 
 func (w *warner) ip(at *place, v any) {
+	if quirks.IsBefore(w.minor, "1.33") {
+		w.olderIP(at, text(v))
+		return
+	}
 	if ip := text(v); netutils.ParseIPSloppy(ip) != nil { // otherwise the registry refuses the object
 		w.texts = append(w.texts, validation.GetWarningsForIP(field.NewPath(at.String()), ip)...)
 	}
 }
 
 func (w *warner) cidr(at *place, v any) {
+	if quirks.IsBefore(w.minor, "1.33") {
+		w.olderCIDR(at, text(v))
+		return
+	}
 	cidr := text(v)
 	if _, _, err := netutils.ParseCIDRSloppy(cidr); err == nil { // otherwise the registry refuses the object
 		w.texts = append(w.texts, validation.GetWarningsForCIDR(field.NewPath(at.String()), cidr)...)
@@ -49,13 +59,14 @@ func (w *warner) cidr(at *place, v any) {
 // v1.37.2 pkg/registry/*/*/strategy.go, and those of custom resources.
 //
 // Left out are those of CustomResourceDefinitions about formats, and of webhook configurations about virtual resources.
-func Warnings(in Input, minor string) []string { return asOf(minor, warningsOfNewest(in)) }
+func Warnings(in Input, minor string) []string { return asOf(minor, warningsBy(in, minor)) }
 
-func warningsOfNewest(in Input) []string {
+// warningsBy returns the warnings, some of them in the words of the newest minor.
+func warningsBy(in Input, minor string) []string {
 	if in.Resource == nil {
 		return nil
 	}
-	w := new(warner)
+	w := &warner{minor: minor}
 	if in.Resource.Definition != nil {
 		if in.Object != nil && (in.Operation == create || in.Operation == update) && in.SubResource == "" {
 			w.finalizers(in)

@@ -1,6 +1,8 @@
 package prepare
 
 import (
+	"net/netip"
+
 	apiversion "k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/celgate/celgate/internal/pattern"
@@ -25,7 +27,7 @@ var news = []struct {
 	{33, pattern.New(`.*: duplicate port name .*`), ""},
 	{33, pattern.New(`(deprecated in v1\.11), and disabled by default in v1\.33\+`), "$1"},
 	{33, pattern.New(`^(status|subsets|endpoints)\b.* (IP|IPv6) address .*`), ""},
-	{33, pattern.New(`^spec\.(podCIDRs|ingress|egress)\b.* CIDR value .*`), ""},
+	{33, pattern.New(`^spec\.(podCIDRs|ingress|egress)\b.* (CIDR value|IP prefix|IPv6 prefix) .*`), ""},
 	{33, pattern.New(`^spec\..*(dnsConfig\.nameservers|hostAliases)\b.* (IP|IPv6) address .*`), ""},
 	{32, pattern.New(`^volume ".*" \(\w+\) has no sources provided`), ""},
 	{32, pattern.New(`(a domain-qualified finalizer name) including a path \(/\)`), "$1"},
@@ -50,4 +52,29 @@ func asOf(minor string, texts []string) []string {
 		}
 	}
 	return given
+}
+
+// olderIP warns about an address as pkg/api/service/warnings.go v1.32.13, also if it is none.
+func (w *warner) olderIP(at *place, text string) {
+	if text == "" {
+		return
+	}
+	switch ip, err := netip.ParseAddr(text); {
+	case err != nil:
+		w.say(at, "IP address was accepted, but will be invalid in a future Kubernetes release: %v", err)
+	case ip.Is6() && ip.String() != text:
+		w.say(at, "IPv6 address %q is not in RFC 5952 canonical format (%q), which may cause controller apply-loops",
+			text, ip)
+	}
+}
+
+// olderCIDR is the same for a prefix.
+func (w *warner) olderCIDR(at *place, text string) {
+	switch prefix, err := netip.ParsePrefix(text); {
+	case err != nil:
+		w.say(at, "IP prefix was accepted, but will be invalid in a future Kubernetes release: %v", err)
+	case prefix.Addr().Is6() && prefix.String() != text:
+		w.say(at, "IPv6 prefix %q is not in RFC 5952 canonical format (%q), which may cause controller apply-loops",
+			text, prefix)
+	}
 }

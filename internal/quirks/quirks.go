@@ -21,6 +21,7 @@ const (
 	EmptyTextSearch           ID = "empty-text-search"
 	EquivalentMutation        ID = "equivalent-mutation"
 	FirstFailureAudited       ID = "first-failure-audited"
+	FormatUnchecked           ID = "format-unchecked"
 	IntegerTruncation         ID = "integer-truncation"
 	LibraryCosts              ID = "library-costs"
 	LiveDuplicates            ID = "live-duplicates"
@@ -86,6 +87,11 @@ var All = []Quirk{
 		ID:    FirstFailureAudited,
 		Until: "1.37",
 		Title: "of several failures that bindings audit, only the first is in the audit annotation",
+	},
+	{
+		ID:    FormatUnchecked,
+		Until: "1.31",
+		Title: "the clauses and arguments of format are not checked when an expression is compiled: what is wrong is an error of each request",
 	},
 	{
 		ID:    IntegerTruncation,

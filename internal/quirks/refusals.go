@@ -48,21 +48,31 @@ var misspelt = pattern.New(`^spec\.matchResources\b`)
 // added are the errors about objects that older minors do not have: what is wrong is stored there.
 var added = []struct {
 	since string         // first minor with the error
+	kind  string         // of the object; empty: any
 	field pattern.Regexp // the refused field
+	but   pattern.Regexp // the details of errors that older minors have, too; nil: none
 }{
 	// k8s.io/apiextensions-apiserver pkg/registry/customresource/validator.go v0.37.2: metadata that do not decode
-	{"1.37", pattern.New(`^metadata$`)},
+	{"1.37", "", pattern.New(`^metadata$`), nil},
 	// pkg/apis/apps/validation/validation.go v1.35.4: claims of a StatefulSet
-	{"1.35", pattern.New(`^spec\.volumeClaimTemplates\[`)},
+	{"1.35", "StatefulSet", pattern.New(`^spec\.volumeClaimTemplates\[`), nil},
+	// pkg/apis/apps/validation/validation.go v1.34.4: the Pods of a StatefulSet, of which minors before only require
+	// that they always run
+	{"1.34", "StatefulSet", pattern.New(`^spec\.template\.spec\b`),
+		pattern.New(`^(supported values: "Always"|activeDeadlineSeconds in StatefulSet .*)$`)},
+	// pkg/apis/apps/validation/validation.go v1.33.13
+	{"1.33", "StatefulSet", pattern.New(`^spec\.serviceName$`), nil},
 	// pkg/apis/autoscaling/validation/validation.go v1.34.4
-	{"1.34", pattern.New(`^spec\.(scaleTargetRef|metrics\[\d+\]\.object\.describedObject)\.apiVersion$`)},
+	{"1.34", "HorizontalPodAutoscaler",
+		pattern.New(`^spec\.(scaleTargetRef|metrics\[\d+\]\.object\.describedObject)\.apiVersion$`), nil},
 }
 
-// Refusals returns the errors of a minor about an object, given the errors of the newest.
-func Refusals(minor string, errs field.ErrorList) field.ErrorList {
+// Refusals returns the errors of a minor about an object of a kind, given the errors of the newest.
+func Refusals(minor, kind string, errs field.ErrorList) field.ErrorList {
 	errs = slices.DeleteFunc(slices.Clone(errs), func(e *field.Error) bool {
 		for _, a := range added {
-			if IsBefore(minor, a.since) && a.field().MatchString(e.Field) {
+			if IsBefore(minor, a.since) && (a.kind == "" || a.kind == kind) && a.field().MatchString(e.Field) &&
+				(a.but == nil || !a.but().MatchString(e.Detail)) {
 				return true
 			}
 		}

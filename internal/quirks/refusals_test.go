@@ -1,6 +1,7 @@
 package quirks
 
 import (
+	"slices"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -35,6 +36,40 @@ func TestRefusals(t *testing.T) {
 	} {
 		if got := PolicyRefusals(c.minor, field.ErrorList{c.err})[0].Error(); got != c.want {
 			t.Errorf("%s: %s, not %s", c.minor, got, c.want)
+		}
+	}
+}
+
+// Before 1.34, a StatefulSet may have a template of which no Pod can be made, if its Pods always run.
+func TestRefusalsOfStatefulSets(t *testing.T) {
+	path := field.NewPath("spec", "template", "spec")
+	errs := field.ErrorList{
+		field.Required(path.Child("containers"), ""),
+		field.NotSupported(path.Child("restartPolicy"), "Sometimes", []string{"Always", "Never", "OnFailure"}),
+		field.NotSupported(path.Child("restartPolicy"), "Sometimes", []string{"Always"}),
+		field.Forbidden(path.Child("activeDeadlineSeconds"), "activeDeadlineSeconds in StatefulSet is not Supported"),
+		field.Invalid(field.NewPath("spec", "serviceName"), "A", "a label"),
+		field.Invalid(field.NewPath("spec", "template", "labels"), "é", "a label"),
+	}
+	for _, c := range []struct {
+		minor, kind string
+		want        []int
+	}{
+		{"1.32", "StatefulSet", []int{2, 3, 5}},
+		{"1.33", "StatefulSet", []int{2, 3, 4, 5}},
+		{"1.34", "StatefulSet", []int{0, 1, 2, 3, 4, 5}},
+		{"1.30", "Deployment", []int{0, 1, 2, 3, 4, 5}},
+	} {
+		var want []string
+		for _, i := range c.want {
+			want = append(want, errs[i].Field)
+		}
+		var got []string
+		for _, e := range Refusals(c.minor, c.kind, errs) {
+			got = append(got, e.Field)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s in %s: %q, not %q", c.kind, c.minor, got, want)
 		}
 	}
 }
