@@ -46,8 +46,8 @@ vuln: ## known vulnerabilities in what the programs call, where their database c
 	./tools/vuln.sh
 
 .PHONY: lowerings
-lowerings: ## what generated policies of the dialect answer beside their native forms, N (100000) answers; SEED draws them
-	$(GO) test ./internal/conformance -run TestGeneratedLowered -count=1 -v -timeout 1h -args -comparisons=$(or $(N),100000) $(if $(SEED),-seed=$(SEED))
+lowerings: ## what generated policies of the dialect answer beside their native forms, and rules with a scope beside a native rule for each place, N (100000) answers of each; SEED draws them
+	$(GO) test ./internal/conformance -run 'TestGeneratedLowered|TestGeneratedScopes' -count=1 -v -timeout 1h -args -comparisons=$(or $(N),100000) $(if $(SEED),-seed=$(SEED))
 
 .PHONY: prove-agree
 prove-agree: ## what formulas of celgate prove say of expressions and mutations beside the engine, N (1000000) answers; SEED draws them
