@@ -32,9 +32,9 @@ type release struct {
 // PluginName of its own plugins.
 var releases = map[string]release{
 	"1.30": {version: "v1.30.14", unknown: []string{"NodeDeclaredFeatureValidator", "PodGroupProtection",
-		"PodResizeValidator", "PodTopologyLabels"}},
+		"PodResizeValidator", "PodTopologyLabels", "MutatingAdmissionPolicy"}},
 	"1.31": {version: "v1.31.14", unknown: []string{"NodeDeclaredFeatureValidator", "PodGroupProtection",
-		"PodResizeValidator", "PodTopologyLabels"}},
+		"PodResizeValidator", "PodTopologyLabels", "MutatingAdmissionPolicy"}},
 	"1.32": {version: "v1.32.13", unknown: []string{"NodeDeclaredFeatureValidator", "PodGroupProtection",
 		"PodResizeValidator", "PodTopologyLabels"}, mutating: "v1alpha1"},
 	"1.33": {version: "v1.33.13", unknown: []string{"NodeDeclaredFeatureValidator", "PodGroupProtection",
