@@ -50,7 +50,10 @@ func Check(env *cel.Env, parsed *cel.Ast) (checked *cel.Ast, issues *cel.Issues)
 		}
 	}()
 	unknown := unknownFunctions(env, parsed)
-	checked, issues = checkPatterns(env, parsed)
+	hidden := standIns{}
+	hidePatterns(parsed, hidden)
+	hideFormats(env, parsed, hidden)
+	checked, issues = checkAs(env, parsed, hidden)
 	if unknown == nil {
 		return checked, issues
 	}

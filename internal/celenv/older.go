@@ -237,38 +237,20 @@ func unknownFunctions(env *cel.Env, parsed *cel.Ast) *common.Errors {
 // hiddenText is a name that no expression can have.
 const hiddenText = "@text"
 
-// checkFormats checks an expression. An environment that must not check the texts of format sees a variable in place
-// of each.
-func checkFormats(env *cel.Env, parsed *cel.Ast) (*cel.Ast, *cel.Issues) {
+// hideFormats adds stand-ins for the texts of format in an environment that must not check them.
+func hideFormats(env *cel.Env, parsed *cel.Ast, hidden standIns) {
 	if !env.HasLibrary(string(quirks.FormatUnchecked)) {
-		return env.Check(parsed)
+		return
 	}
-	made, hidden := ast.NewExprFactory(), map[int64]ast.Expr{}
+	made := ast.NewExprFactory()
 	visit(parsed, func(e ast.Expr) {
 		if e.Kind() != ast.CallKind || !e.AsCall().IsMemberFunction() || e.AsCall().FunctionName() != "format" {
 			return
 		}
 		if text := e.AsCall().Target(); text.Kind() == ast.LiteralKind && text.AsLiteral().Type() == types.StringType {
-			hidden[text.ID()] = made.NewLiteral(text.ID(), text.AsLiteral())
-			text.SetKindCase(made.NewIdent(text.ID(), hiddenText))
+			hidden[text.ID()] = made.NewIdent(text.ID(), hiddenText)
 		}
 	})
-	restore := func(of *cel.Ast) {
-		visit(of, func(e ast.Expr) {
-			if text := hidden[e.ID()]; text != nil {
-				e.SetKindCase(text)
-			}
-		})
-	}
-	checked, issues := env.Check(parsed)
-	restore(parsed)
-	if checked != nil {
-		restore(checked)
-		for id := range hidden {
-			delete(checked.NativeRep().ReferenceMap(), id)
-		}
-	}
-	return checked, issues
 }
 
 // unboundedRange is lists.range without bounds.
