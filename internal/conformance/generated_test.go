@@ -388,8 +388,14 @@ func (p *pair) answers(t *testing.T, a author) {
 	}
 }
 
-// ask returns the answer of an engine.
+// ask returns the content of the answer of an engine.
 func ask(t *testing.T, e *celgate.Engine, r *celgate.Request) told {
+	t.Helper()
+	return tell(t, decide(t, e, r))
+}
+
+// decide returns the answer of an engine.
+func decide(t *testing.T, e *celgate.Engine, r *celgate.Request) *celgate.Decision {
 	t.Helper()
 	prepared, err := e.Prepare(t.Context(), r)
 	if err != nil {
@@ -399,7 +405,7 @@ func ask(t *testing.T, e *celgate.Engine, r *celgate.Request) told {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tell(t, d)
+	return d
 }
 
 const generatedState = `

@@ -213,14 +213,7 @@ func TestGeneratedScopes(t *testing.T) {
 			}
 			var answers [2][]string
 			for i, e := range engines {
-				prepared, err := e.Prepare(t.Context(), r)
-				if err != nil {
-					t.Fatal(err)
-				}
-				d, err := e.Admit(t.Context(), prepared)
-				if err != nil {
-					t.Fatal(err)
-				}
+				d := decide(t, e, r)
 				if len(d.Violations) == 0 && !d.Allowed {
 					t.Fatal(d.Status.Message) // by no policy
 				}
