@@ -32,9 +32,9 @@ type release struct {
 // PluginName of its own plugins.
 var releases = map[string]release{
 	"1.30": {version: "v1.30.14", unknown: []string{"NodeDeclaredFeatureValidator", "PodGroupProtection",
-		"PodResizeValidator", "PodTopologyLabels", "MutatingAdmissionPolicy"}},
+		"PodResizeValidator", "PodTopologyLabels"}},
 	"1.31": {version: "v1.31.14", unknown: []string{"NodeDeclaredFeatureValidator", "PodGroupProtection",
-		"PodResizeValidator", "PodTopologyLabels", "MutatingAdmissionPolicy"}},
+		"PodResizeValidator", "PodTopologyLabels"}},
 	"1.32": {version: "v1.32.13", unknown: []string{"NodeDeclaredFeatureValidator", "PodGroupProtection",
 		"PodResizeValidator", "PodTopologyLabels"}, mutating: "v1alpha1"},
 	"1.33": {version: "v1.33.13", unknown: []string{"NodeDeclaredFeatureValidator", "PodGroupProtection",
@@ -43,6 +43,12 @@ var releases = map[string]release{
 		"PodResizeValidator"}, mutating: "v1beta1"},
 	"1.35": {version: "v1.35.4", unknown: []string{"PodGroupProtection", "PodResizeValidator"}, mutating: "v1beta1"},
 	"1.36": {version: "v1.36.3", mutating: "v1"},
+}
+
+// lacks reports whether a server of the minor does not have a plugin: that for MutatingAdmissionPolicies came with them.
+func lacks(minor, plugin string) bool {
+	return slices.Contains(releases[minor].unknown, plugin) ||
+		plugin == "MutatingAdmissionPolicy" && MutatingVersion(minor) == ""
 }
 
 // Minors returns the minors of the other kube-apiservers that can be built, sorted.

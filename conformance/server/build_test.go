@@ -29,6 +29,9 @@ func TestReleases(t *testing.T) {
 		if got := MutatingVersion(minor); got != want || err != nil {
 			t.Errorf("%s serves MutatingAdmissionPolicies in %q, not %q: %v", minor, got, want, err)
 		}
+		if got := lacks(minor, "MutatingAdmissionPolicy"); got != (want == "") {
+			t.Errorf("%s lacks the plugin of MutatingAdmissionPolicies: %t", minor, got)
+		}
 		if on := MutatingArgs(minor) != nil; on != (want != "" && want != "v1") {
 			t.Errorf("%s: %v", minor, MutatingArgs(minor))
 		}

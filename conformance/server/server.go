@@ -139,7 +139,7 @@ func start(ctx context.Context, options Options, etcdPath, apiserverPath string)
 		return nil, err
 	}
 	disabled := slices.DeleteFunc(slices.Concat(Disturbing, options.Disabled), func(name string) bool {
-		return slices.Contains(options.Plugins, name) || slices.Contains(releases[options.Minor].unknown, name)
+		return slices.Contains(options.Plugins, name) || lacks(options.Minor, name)
 	})
 	key := filepath.Join(folder, "service-account.key")
 	args := []string{
