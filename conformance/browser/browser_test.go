@@ -70,14 +70,18 @@ func waitFor(condition string) chromedp.Action {
 		chromedp.WithPollingInterval(20*time.Millisecond), chromedp.WithPollingTimeout(4*time.Minute))
 }
 
-const answered = `window.celgateAnswered && document.querySelectorAll("#items .item").length > 0`
+// The page has an answer; decided: one of the engine, not of an earlier visit or of the build.
+const (
+	answered = `window.celgateAnswered && document.querySelectorAll("#items .item").length > 0`
+	decided  = answered + ` && window.celgateAnswered.took > 0`
+)
 
 // example chooses an example from the menu, and waits for the answer about it.
 func example(name string) chromedp.Action {
 	return chromedp.Tasks{
 		chromedp.Evaluate(`window.celgateAnswered = null`, nil),
 		chromedp.Evaluate(fmt.Sprintf(`(() => { const menu = document.getElementById("example"); menu.value = %q; menu.dispatchEvent(new Event("change")); return menu.value })()`, name), nil),
-		waitFor(answered),
+		waitFor(decided),
 	}
 }
 
@@ -146,7 +150,7 @@ func TestExamples(t *testing.T) {
 			names = append(names, filepath.Base(filepath.Dir(f)))
 		}
 	}
-	if err := chromedp.Run(ctx, chromedp.Navigate(address), waitFor(answered)); err != nil {
+	if err := chromedp.Run(ctx, chromedp.Navigate(address), waitFor(decided)); err != nil {
 		t.Fatal(err, complaint(ctx))
 	}
 	for _, name := range names {
@@ -182,7 +186,7 @@ func TestReader(t *testing.T) {
 	ctx, address, unplug := open(t)
 	var verdicts []item
 	var link, announced string
-	if err := chromedp.Run(ctx, chromedp.Navigate(address+"#example=replica-limit"), waitFor(answered)); err != nil {
+	if err := chromedp.Run(ctx, chromedp.Navigate(address+"#example=replica-limit"), waitFor(decided)); err != nil {
 		t.Fatal(err, complaint(ctx))
 	}
 	// An answer after each key: the first object of the example becomes one that no policy is for.
@@ -191,7 +195,7 @@ func TestReader(t *testing.T) {
 		chromedp.KeyEvent("a", chromedp.KeyModifiers(input.ModifierCtrl)),
 		chromedp.Evaluate(`window.celgateAnswered = null`, nil),
 		input.InsertText("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"),
-		waitFor(answered), chromedp.Evaluate(items, &verdicts)); err != nil {
+		waitFor(decided), chromedp.Evaluate(items, &verdicts)); err != nil {
 		t.Fatal(err, complaint(ctx))
 	}
 	if want := []item{{"CREATE ConfigMap default/a", "ok"}}; !slices.Equal(verdicts, want) {
@@ -210,7 +214,7 @@ func TestReader(t *testing.T) {
 	}
 	unplug()
 	verdicts = nil
-	if err := chromedp.Run(ctx, chromedp.Navigate(link), waitFor(answered), chromedp.Evaluate(items, &verdicts)); err != nil {
+	if err := chromedp.Run(ctx, chromedp.Navigate(link), waitFor(decided), chromedp.Evaluate(items, &verdicts)); err != nil {
 		t.Fatal(err, complaint(ctx))
 	}
 	if want := []item{{"CREATE ConfigMap default/a", "ok"}}; !slices.Equal(verdicts, want) {
@@ -222,11 +226,11 @@ func TestReader(t *testing.T) {
 func TestKeyPair(t *testing.T) {
 	ctx, address, _ := open(t)
 	var said string
-	if err := chromedp.Run(ctx, chromedp.Navigate(address), waitFor(answered), chromedp.Click("#tab-objects"),
+	if err := chromedp.Run(ctx, chromedp.Navigate(address), waitFor(decided), chromedp.Click("#tab-objects"),
 		chromedp.Focus("#pane-objects .cm-content"), chromedp.KeyEvent("a", chromedp.KeyModifiers(input.ModifierCtrl)),
 		chromedp.Evaluate(`window.celgateAnswered = null`, nil), input.InsertText("apiVersion: v1\nkind: Secret\n"+
 			"metadata: {name: a}\ntype: kubernetes.io/tls\ndata: {tls.crt: eA==, tls.key: eA==}\n"),
-		waitFor(answered), chromedp.Evaluate(`document.querySelector("#items").textContent`, &said)); err != nil {
+		waitFor(decided), chromedp.Evaluate(`document.querySelector("#items").textContent`, &said)); err != nil {
 		t.Fatal(err, complaint(ctx))
 	}
 	if !strings.Contains(said, "the key pair, which this program does not read") {
@@ -255,11 +259,16 @@ func TestFigures(t *testing.T) {
 	}
 	first := visit()
 	var times any
-	if err := chromedp.Run(ctx, chromedp.Evaluate(`({...window.celgateTimes, ...window.celgateAnswered})`, &times),
+	var early, engines []item
+	if err := chromedp.Run(ctx, chromedp.Evaluate(items, &early), waitFor(decided), chromedp.Evaluate(items, &engines),
+		chromedp.Evaluate(`({...window.celgateTimes, ...window.celgateAnswered})`, &times),
 		waitFor(`document.documentElement.dataset.checked`), waitFor(`navigator.serviceWorker.controller !== null`)); err != nil {
 		t.Fatal(err)
 	}
-	t.Log("of the first visit:", times)
+	t.Log("of the first visit, the engine:", times)
+	if len(engines) == 0 || !slices.Equal(early, engines) {
+		t.Errorf("the page first shows\n%v\nand the engine says\n%v", early, engines)
+	}
 	check("first visit, from loopback, to the answer", first, 1000)
 	check("second visit to the answer", visit(), 500)
 	var ready float64
@@ -291,7 +300,7 @@ func TestFigures(t *testing.T) {
 // focus.
 func TestKeyboard(t *testing.T) {
 	ctx, address, _ := open(t)
-	if err := chromedp.Run(ctx, chromedp.Navigate(address+"#example=replica-limit"), waitFor(answered),
+	if err := chromedp.Run(ctx, chromedp.Navigate(address+"#example=replica-limit"), waitFor(decided),
 		waitFor(`document.documentElement.dataset.checked`)); err != nil {
 		t.Fatal(err, complaint(ctx))
 	}
@@ -370,7 +379,7 @@ func TestPictures(t *testing.T) {
 				full := chromedp.FullScreenshot(&png, 100)
 				err := chromedp.Run(ctx, chromedp.EmulateViewport(width, 900),
 					emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}),
-					chromedp.Navigate("about:blank"), chromedp.Navigate(address+"#example="+name), waitFor(answered),
+					chromedp.Navigate("about:blank"), chromedp.Navigate(address+"#example="+name), waitFor(decided),
 					chromedp.Evaluate(`document.querySelectorAll(".item > .body > details").forEach((d, i) => { if (i < 2) d.open = true })`, nil),
 					waitFor(`document.documentElement.dataset.checked`), chromedp.Sleep(300*time.Millisecond), full)
 				if err != nil {

@@ -17,7 +17,11 @@ type Example struct {
 	State    string `json:"state"`
 	Objects  string `json:"objects"`
 	Old      string `json:"old"`
+	Answer   string `json:"answer"` // the file with the engine's answer
 }
+
+// first is the example that a visitor without a link sees.
+const first = "replica-limit"
 
 // examples returns the folders with a policy and objects to try it on, by name.
 func examples(dir string) ([]Example, error) {

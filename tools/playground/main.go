@@ -61,19 +61,11 @@ func (b *builder) build() error {
 	if err != nil {
 		return fmt.Errorf("engine: %w", err)
 	}
-	list, err := examples(filepath.Join(b.root, "examples"))
+	examples, err := b.catalogue()
 	if err != nil {
 		return fmt.Errorf("examples: %w", err)
 	}
-	text, err := json.Marshal(list)
-	if err != nil {
-		return err
-	}
-	catalogue, err := b.add("examples", ".json", text)
-	if err != nil {
-		return err
-	}
-	if err := b.page(engine, catalogue); err != nil {
+	if err := b.page(engine, examples); err != nil {
 		return fmt.Errorf("page: %w", err)
 	}
 	fmt.Printf("%s: %d files, %.2f MB compressed\n", b.out, len(b.files), float64(b.total)/1e6)
@@ -97,7 +89,7 @@ func (b *builder) engine() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	module := filepath.Join(b.root, "bin", ".slim", "celgate.wasm")
+	module := b.module()
 	flags := "-s -w"
 	if b.version != "" {
 		flags += " -X github.com/celgate/celgate/cmd/internal/report.stamped=" + b.version
@@ -119,6 +111,9 @@ func (b *builder) engine() (string, error) {
 	}
 	return b.add("celgate", ".wasm"+brotli, text)
 }
+
+// module returns the path of the WebAssembly.
+func (b *builder) module() string { return filepath.Join(b.root, "bin", ".slim", "celgate.wasm") }
 
 // goroot returns the folder of the Go installation.
 func goroot() (string, error) {
@@ -163,7 +158,7 @@ func compress(module string) (string, error) {
 }
 
 // page bundles the scripts and writes the page that names all files.
-func (b *builder) page(engine, catalogue string) error {
+func (b *builder) page(engine, examples string) error {
 	web := filepath.Join(b.root, "cmd", "celgate-playground", "web")
 	if err := install(web); err != nil {
 		return err
@@ -182,7 +177,7 @@ func (b *builder) page(engine, catalogue string) error {
 	if err != nil {
 		return err
 	}
-	app, err := b.bundle(web, "app.js", map[string]string{"WORKER": worker, "EXAMPLES": catalogue}, nil)
+	app, err := b.bundle(web, "app.js", map[string]string{"WORKER": worker, "EXAMPLES": examples, "FIRST": first}, nil)
 	if err != nil {
 		return err
 	}
@@ -194,7 +189,8 @@ func (b *builder) page(engine, catalogue string) error {
 	if err != nil {
 		return err
 	}
-	page := strings.NewReplacer("{{app}}", app, "{{style}}", style).Replace(string(html))
+	page := strings.NewReplacer("{{app}}", app, "{{style}}", style, "{{worker}}", worker, "{{examples}}", examples).
+		Replace(string(html))
 	if _, err := b.write("index.html", []byte(page)); err != nil {
 		return err
 	}

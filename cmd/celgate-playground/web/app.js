@@ -9,7 +9,7 @@ import { tags } from "@lezer/highlight";
 import { el, explanation, terminal, diff } from "./show.js";
 import { pack, unpack } from "./link.js";
 
-/* global WORKER, EXAMPLES */
+/* global WORKER, EXAMPLES, FIRST, engine */
 
 const $ = (id) => document.getElementById(id);
 const tabs = ["policies", "objects", "state", "old"];
@@ -107,7 +107,7 @@ function mark() {
 
 // The engine.
 
-const worker = new Worker(WORKER);
+const { worker, early } = engine; // which the page has started
 const waiting = new Map();
 let calls = 0, engineReady = false;
 
@@ -138,6 +138,7 @@ worker.onmessage = ({ data }) => {
   if (data.error) reject(new Error(data.error));
   else resolve({ ...data.answer, took: data.took });
 };
+early.forEach(worker.onmessage);
 
 // The request.
 
@@ -160,7 +161,7 @@ function fill(ask) {
 
 // One question is on its way at a time. What was typed meanwhile is asked when its answer is there, and checks, which
 // take longer, only when nothing more is typed.
-let asking = false, again = false, checkTimer = 0, filling = false;
+let asking = false, again = false, checkTimer = 0, filling = false, answers = 0;
 
 function changed() {
   if (filling) return;
@@ -177,6 +178,7 @@ async function ask() {
     const began = performance.now();
     try {
       const question = asked(), answer = await call("ask", question);
+      answers++;
       show(answer);
       remember({ question, answer });
       window.celgateAnswered = { took: answer.took, shown: performance.now() - began, at: performance.now() };
@@ -278,7 +280,7 @@ $("share").addEventListener("click", async () => {
   }
 });
 
-// What this engine answered at the last visit is shown until it has answered again.
+// What this engine answered at the last visit, or when the page was built, is shown until it has answered again.
 const last = recall();
 
 function recall() {
@@ -298,43 +300,54 @@ function remember(more) {
   }
 }
 
-function showLast() {
-  if (!last.answer || JSON.stringify(last.question) !== JSON.stringify(asked())) return;
-  show(last.answer);
+// showEarly shows an answer that is there before the engine is: that of the last visit, or that about an example.
+async function showEarly(example) {
+  if (engineReady) return;
+  const question = JSON.stringify(asked());
+  let answer = last.answer;
+  if (!answer || JSON.stringify(last.question) !== question) {
+    if (!example) return;
+    try {
+      answer = await fetch(example.answer).then((response) => response.json());
+    } catch {
+      return; // the engine answers soon
+    }
+    if (answers || JSON.stringify(asked()) !== question) return;
+  }
+  show(answer);
   window.celgateAnswered = { took: 0, shown: 0, at: performance.now() };
 }
 
 async function begin() {
-  const asking = call("about").then((about) => { remember({ about }); return about; });
-  const [about, examples] = await Promise.all([last.about ?? asking, fetch(EXAMPLES).then((r) => r.json())]);
+  const { about, examples } = await fetch(EXAMPLES).then((response) => response.json());
   $("version").textContent = "celgate " + about.version;
   form.minor.replaceChildren(...about.minors.map((minor) => el("option", {}, minor)));
   const byName = new Map(examples.map((e) => [e.name, e]));
   $("example").replaceChildren(el("option", { value: "" }, "choose …"),
     ...["dialect", ""].reverse().map((kind) => el("optgroup", { label: kind ? "Extended dialect" : "Kubernetes policies" },
       ...examples.filter((e) => e.name.startsWith("dialect") === Boolean(kind)).map((e) => el("option", { value: e.name }, e.title)))));
-  const load = (ask) => {
+  const load = (ask, example) => {
     filling = true;
     fill(ask);
     filling = false;
     open.clear();
     choose("policies");
-    showLast();
     changed();
+    showEarly(example);
   };
   $("example").addEventListener("change", () => {
     const example = byName.get($("example").value);
     if (!example) return;
     window.history.replaceState(null, "", "#example=" + example.name);
-    load(example);
+    load(example, example);
   });
   const follow = async () => {
     const fragment = location.hash.slice(1);
     const named = byName.get(fragment.replace(/^example=/, ""));
     const shared = named ? null : await unpack(fragment);
-    const first = named ?? (shared ? null : byName.get("replica-limit") ?? examples[0]);
+    const first = named ?? (shared ? null : byName.get(FIRST));
     $("example").value = first ? first.name : "";
-    load(shared ?? first);
+    load(shared ?? first, first);
   };
   addEventListener("hashchange", follow);
   await follow();
