@@ -280,20 +280,21 @@ func TestFigures(t *testing.T) {
 		chromedp.Focus("#pane-objects .cm-content")); err != nil {
 		t.Fatal(err)
 	}
-	var took []float64
+	var took, engine []float64
 	for range 20 {
 		for _, key := range []string{"b", "\b"} {
-			var one float64
+			var one struct{ Shown, Took float64 }
 			if err := chromedp.Run(ctx, chromedp.Evaluate(`window.celgateAnswered = null`, nil), chromedp.KeyEvent(key),
-				waitFor(`window.celgateAnswered`), chromedp.Evaluate(`window.celgateAnswered.shown`, &one)); err != nil {
+				waitFor(`window.celgateAnswered`), chromedp.Evaluate(`window.celgateAnswered`, &one)); err != nil {
 				t.Fatal(err)
 			}
-			took = append(took, one)
+			took, engine = append(took, one.Shown), append(engine, one.Took)
 		}
 	}
 	slices.Sort(took)
+	slices.Sort(engine)
 	check("key to the answer, median of 40", took[20], 30)
-	t.Logf("the fastest %.0f ms, the slowest %.0f ms", took[0], took[39])
+	t.Logf("the fastest %.0f ms, the slowest %.0f ms; the engine's part %.0f ms", took[0], took[39], engine[20])
 }
 
 // TestKeyboard reaches everything by the Tab key in the order of the page, and wants a name for all that takes the

@@ -232,18 +232,12 @@ func textOfItem(it report.Item, about report.Options) string {
 
 // explanationOf returns the item of celgate explain -o json.
 func explanationOf(e report.Explanation, about report.Options) json.RawMessage {
-	var text bytes.Buffer
-	var list struct {
-		Items []json.RawMessage `json:"items"`
+	if e.Failure == nil {
+		if text, err := report.ExplanationJSON(e, about); err == nil {
+			return text
+		}
 	}
-	err := report.ExplainJSON(&text, []report.Explanation{e}, about)
-	if err == nil {
-		err = json.Unmarshal(text.Bytes(), &list)
-	}
-	if err != nil || len(list.Items) != 1 {
-		return json.RawMessage("null")
-	}
-	return list.Items[0]
+	return json.RawMessage("null")
 }
 
 func (a *asking) change(c celgate.Change) Change {

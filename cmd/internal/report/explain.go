@@ -24,7 +24,7 @@ func ExplanationFormats() []string { return []string{"text", "json"} }
 // Explain writes explanations. With o.Objects, text shows the whole object before each mutation.
 func Explain(format string, w io.Writer, all []Explanation, o Options) error {
 	if format == "json" {
-		return ExplainJSON(w, all, o)
+		return writeExplanations(w, all, o)
 	}
 	t, err := newText(w, o)
 	if err != nil {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"strings"
@@ -135,46 +136,58 @@ type jsonMutation struct {
 	Stopped   *int                    `json:"stopped,omitempty"` // the operation that could not be applied
 }
 
-// ExplainJSON writes explanations as [Explain] does in the format json.
-func ExplainJSON(w io.Writer, all []Explanation, o Options) error {
+// writeExplanations writes explanations as [Explain] does in the format json. Objects without an answer are left out.
+func writeExplanations(w io.Writer, all []Explanation, o Options) error {
 	items := []jsonExplanation{}
 	for _, e := range all {
-		if e.Failure != nil {
-			continue
+		if e.Failure == nil {
+			items = append(items, jsonExplanationOf(e, o))
 		}
-		item := jsonExplanation{
-			Request: itemOf(e.Request, e.Decision).Request, Allowed: e.Decision.Allowed, Status: e.Decision.Status,
-			Warnings: e.Decision.WarningTexts(), Policies: []jsonStory{}, Events: []jsonEvent{},
-			Cost: e.Decision.Cost, Unchecked: e.Decision.UncheckedParts(),
-		}
-		if e.Decision.Status != nil {
-			item.Message = e.Decision.Status.Message
-		}
-		for _, one := range storyOf(e.Events) {
-			item.Policies = append(item.Policies, jsonStoryOf(one, o))
-		}
-		for _, c := range e.Changes {
-			item.Changes = append(item.Changes, jsonChanged{c.Policy, c.Binding, c.Second, c.Before, c.After})
-		}
-		for _, other := range e.Orders {
-			order := jsonOrder{Policies: other.Policies, Allowed: other.Decision.Allowed, Object: other.Decision.Object}
-			if other.Decision.Status != nil {
-				order.Message = other.Decision.Status.Message
-			}
-			item.Orders = append(item.Orders, order)
-		}
-		for _, n := range e.Decision.Notes {
-			item.Notes = append(item.Notes, noteOf(n))
-		}
-		for _, x := range e.Events {
-			item.Events = append(item.Events, jsonEventOf(x))
-		}
-		items = append(items, item)
 	}
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	return enc.Encode(map[string]any{"apiVersion": APIVersion, "kind": "ExplanationList", "items": items})
+}
+
+// ExplanationJSON returns an explanation as [Explain] lists it in the format json, without spaces.
+func ExplanationJSON(e Explanation, o Options) (json.RawMessage, error) {
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(jsonExplanationOf(e, o))
+	return text.Bytes(), err
+}
+
+func jsonExplanationOf(e Explanation, o Options) jsonExplanation {
+	item := jsonExplanation{
+		Request: itemOf(e.Request, e.Decision).Request, Allowed: e.Decision.Allowed, Status: e.Decision.Status,
+		Warnings: e.Decision.WarningTexts(), Policies: []jsonStory{}, Events: []jsonEvent{},
+		Cost: e.Decision.Cost, Unchecked: e.Decision.UncheckedParts(),
+	}
+	if e.Decision.Status != nil {
+		item.Message = e.Decision.Status.Message
+	}
+	for _, one := range storyOf(e.Events) {
+		item.Policies = append(item.Policies, jsonStoryOf(one, o))
+	}
+	for _, c := range e.Changes {
+		item.Changes = append(item.Changes, jsonChanged{c.Policy, c.Binding, c.Second, c.Before, c.After})
+	}
+	for _, other := range e.Orders {
+		order := jsonOrder{Policies: other.Policies, Allowed: other.Decision.Allowed, Object: other.Decision.Object}
+		if other.Decision.Status != nil {
+			order.Message = other.Decision.Status.Message
+		}
+		item.Orders = append(item.Orders, order)
+	}
+	for _, n := range e.Decision.Notes {
+		item.Notes = append(item.Notes, noteOf(n))
+	}
+	for _, x := range e.Events {
+		item.Events = append(item.Events, jsonEventOf(x))
+	}
+	return item
 }
 
 func jsonStoryOf(one *told, o Options) jsonStory {
