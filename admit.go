@@ -41,7 +41,7 @@ func (e *Engine) Admit(ctx context.Context, p *Prepared) (*Decision, error) {
 	}
 	if validated.Allowed {
 		e.leaveWebhooks(ctx, policy.PhaseValidation, next, validated)
-		validated.leave(e.plugins.Quotas(ctx, toPlugins(next, next.Object))...)
+		validated.leave(e.quotas(ctx, next)...)
 	}
 	for _, text := range e.advice(next, decision.Object) {
 		decision.warn(Warning{Text: text})

@@ -68,6 +68,10 @@ type Server struct {
 	// precedes the name, like --enable-admission-plugins and --disable-admission-plugins of kube-apiserver. The name
 	// "-*" disables all plugins enabled before it.
 	Plugins []string
+
+	// PluginsAside means that the plugins do not take part in decisions: objects are as the plugins leave them.
+	// [Decision.UncheckedParts] lists those that would still change or refuse an object, or warn about it.
+	PluginsAside bool
 }
 
 // An Engine is a compiled set of policies. It is immutable and safe for concurrent use.
@@ -86,7 +90,8 @@ type Engine struct {
 	standsIn bool // WithoutQuirks
 	server   *Server
 	webhooks foreignWebhooks
-	plugins  *plugins.Chain // nil: not simulated
+	plugins  *plugins.Chain // that take part in decisions; nil: none
+	aside    *plugins.Chain // that only say what they would do; nil: none
 	compiled map[*policy.Policy]compiledPolicy
 	shared   libraries
 	index    *hookIndex

@@ -16,6 +16,18 @@ func toPlugins(req *Request, object map[string]any) plugins.Request {
 		Object: object, Old: req.OldObject}
 }
 
+// quotas lists the quotas that count the object of a request.
+func (e *Engine) quotas(ctx context.Context, req *Request) []string {
+	chain := e.plugins
+	if chain == nil {
+		chain = e.aside
+	}
+	if chain == nil {
+		return nil
+	}
+	return chain.Quotas(ctx, toPlugins(req, req.Object))
+}
+
 // fill runs the mutating plugins on a request. The error is the server's response to a refused request.
 func (e *Engine) fill(ctx context.Context, req *Request) (plugins.Answer, error) {
 	if e.plugins == nil {
@@ -26,6 +38,9 @@ func (e *Engine) fill(ctx context.Context, req *Request) (plugins.Answer, error)
 
 // checkPlugins runs the validating plugins. The error is the server's response to a refused request.
 func (e *Engine) checkPlugins(ctx context.Context, req *Request, d *Decision) error {
+	if e.aside != nil {
+		d.leave(e.aside.ForeseeValidate(ctx, toPlugins(req, req.Object))...)
+	}
 	if e.plugins == nil {
 		return nil
 	}

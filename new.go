@@ -112,8 +112,13 @@ func (e *Engine) serve(s *Server) (err error) {
 		cluster = e.cluster
 	}
 	e.webhooks = e.readWebhooks(context.Background(), cluster)
-	e.plugins, err = plugins.New(plugins.Options{Choice: s.Plugins, Minor: e.minor, Types: e.types,
+	chain, err := plugins.New(plugins.Options{Choice: s.Plugins, Minor: e.minor, Types: e.types,
 		Cluster: cluster, Complete: s.Complete})
+	if s.PluginsAside {
+		e.aside = chain
+	} else {
+		e.plugins = chain
+	}
 	return err
 }
 

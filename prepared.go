@@ -109,6 +109,10 @@ func (p *Prepared) fill(ctx context.Context, e *Engine) (changed bool) {
 	if p.refusal != nil || p.unasked != "" {
 		return false
 	}
+	if e.aside != nil {
+		p.left = e.aside.ForeseeAdmit(ctx, toPlugins(&p.request, p.request.Object))
+		return false
+	}
 	answer, err := e.fill(ctx, &p.request)
 	p.left = answer.Unchecked
 	if err != nil {

@@ -224,6 +224,12 @@ func pluginsFlag(f *pflag.FlagSet, plugins *[]string) {
 		"`NAMES` admission plugins of kube-apiserver to simulate beside those\nthat are on by default or, with a dash before them, not to\nsimulate; -* for none; comma-separated, may be repeated")
 }
 
+// pluginsFlagAside adds the flag to a command in which plugins do not take part unless it is given.
+func pluginsFlagAside(f *pflag.FlagSet, plugins *[]string) {
+	f.StringSliceVar(plugins, "admission-plugins", nil,
+		"`NAMES` let admission plugins of kube-apiserver take part: default\nfor those that are on by default, and names beside them or, with\na dash before them, left out (default: none takes part, and those\nthat would have an effect are named); comma-separated, may be repeated")
+}
+
 // prepareWorld returns the policies and the cluster for requests made of the documents of batch.
 func (a *apply) prepareWorld(ctx context.Context, loader *manifest.Loader, batch []*manifest.Document) (*world, error) {
 	from, err := a.sources(ctx)

@@ -22,6 +22,7 @@ type test struct {
 	*console
 	only     string
 	versions []string
+	plugins  []string // of --admission-plugins
 	update   bool
 	coverage bool
 	least    float64
@@ -74,6 +75,7 @@ low, and 2 when a case could not run.`,
 		f.StringSliceVar(&t.versions, "kube-version", nil,
 			"`MINORS` run on each of these versions of Kubernetes and show\nthe differences (default "+celgate.Newest+")")
 		t.static.flags(f)
+		pluginsFlagAside(f, &t.plugins)
 		f.BoolVar(&t.update, "update", false, "write the golden files instead of comparing with them")
 	})
 	group(cmd, "Watching", func(f *pflag.FlagSet) {
@@ -107,7 +109,7 @@ func (t *test) run(ctx context.Context, args []string) error {
 	if t.least < 0 || t.least > 100 {
 		return &usageError{errors.New("--coverage-min is a percentage from 0 to 100")}
 	}
-	opts := suite.Options{Update: t.update}
+	opts := suite.Options{Update: t.update, Plugins: t.plugins}
 	if t.only != "" {
 		var err error
 		if opts.Only, err = regexp.Compile(t.only); err != nil {

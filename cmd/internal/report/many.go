@@ -217,6 +217,12 @@ func uncheckedOf(d *celgate.Decision) []string {
 	return d.UncheckedParts()
 }
 
+// partName returns the name of a part of the server, without what it would do.
+func partName(part string) string {
+	name, _, _ := strings.Cut(part, " (")
+	return name
+}
+
 // isMerelyMutated reports whether changes are the only result for an object.
 func isMerelyMutated(d *celgate.Decision, blocks []block) bool {
 	return d != nil && d.Allowed &&

@@ -80,6 +80,9 @@ type suiteText struct {
 	counts   tally
 	updated  []string
 	problems map[string]bool // already shown; the cases of a suite that cannot run share them
+
+	unchecked []string // the names of parts of the server that were not simulated
+	uncertain int      // cases with such parts
 }
 
 func (t *suiteText) Write(r suite.Result) error {
@@ -90,6 +93,15 @@ func (t *suiteText) Write(r suite.Result) error {
 	if r.Updated != "" && !slices.Contains(t.updated, r.Updated) {
 		t.updated = append(t.updated, r.Updated)
 	}
+	parts := r.UncheckedParts()
+	if len(parts) > 0 {
+		t.uncertain++
+	}
+	for _, part := range parts {
+		if name := partName(part); !slices.Contains(t.unchecked, name) {
+			t.unchecked = append(t.unchecked, name)
+		}
+	}
 	if r.Status == suite.Passed {
 		fresh := slices.DeleteFunc(slices.Clone(r.Notes), func(n string) bool { return t.notes[n] })
 		if t.verbose || len(fresh) > 0 {
@@ -98,6 +110,9 @@ func (t *suiteText) Write(r suite.Result) error {
 		for _, n := range fresh {
 			t.notes[n] = true
 			t.block(block{label: "note", style: bold, message: n})
+		}
+		if t.verbose {
+			t.leave(parts)
 		}
 		return t.flush()
 	}
@@ -129,8 +144,16 @@ func (t *suiteText) Write(r suite.Result) error {
 			t.block(block{label: "note", style: bold, message: n.Message})
 		}
 	}
+	t.leave(parts)
 	t.writeGap()
 	return t.flush()
+}
+
+// leave writes the parts of the server that were not simulated for a case.
+func (t *suiteText) leave(parts []string) {
+	if len(parts) > 0 {
+		t.block(block{label: unchecked, style: bold, message: strings.Join(parts, ", ")})
+	}
 }
 
 func (t *suiteText) failure(r suite.Result, f suite.Failure) {
@@ -186,6 +209,10 @@ func (t *suiteText) Close(s SuiteSummary) error {
 	t.differences(s.Differences)
 	for _, file := range t.updated {
 		t.line("wrote " + escapeControls(file))
+	}
+	if t.uncertain > 0 {
+		t.line(unchecked + " in " + plural(t.uncertain, "case", "cases") + ": " +
+			escapeControls(strings.Join(t.unchecked, ", ")))
 	}
 	if len(t.counts) > 0 {
 		t.line(t.p.paint(bold, t.counts.String()))

@@ -63,7 +63,8 @@ func newArena(s *Suite, objects []Source, o Options) (*arena, []*Problem) {
 		return nil, problems
 	}
 	opts := celgate.Options{KubeVersion: o.KubeVersion, Types: a.types,
-		Cluster: &assuming{Cluster: a.cluster, types: a.types}}
+		Cluster: &assuming{Cluster: a.cluster, types: a.types},
+		Server:  &celgate.Server{Plugins: o.Plugins, PluginsAside: o.Plugins == nil}}
 	if a.engine, err = celgate.New(&a.set, opts); err != nil {
 		return nil, problemsOf(s, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,6 +30,7 @@ type Options struct {
 	Update      bool           // write golden files instead of comparing with them
 	Set         *policy.Set    // replaces the policies of the suites; nil: not replaced
 	Static      []static.Dir   // of static policies, in addition to those of each suite
+	Plugins     []string       // admission plugins that take part, see [celgate.Server]; nil: none
 	FollowAll   bool           // workloads are followed even if no policy can match the created objects
 	Coverage    *Coverage      // receives the coverage; may be nil
 }
@@ -50,6 +52,27 @@ type Result struct {
 	Decision *celgate.Decision
 	Created  []Created   // objects that controllers would create
 	Set      *policy.Set // the policies and bindings of the suite
+}
+
+// UncheckedParts returns the parts of the API server that may still refuse or change the object of a case, or an object
+// that controllers create for it, and that were not simulated.
+func (r *Result) UncheckedParts() []string {
+	var parts []string
+	add := func(d *celgate.Decision) {
+		if d == nil || !d.Allowed {
+			return
+		}
+		for _, part := range d.UncheckedParts() {
+			if !slices.Contains(parts, part) {
+				parts = append(parts, part)
+			}
+		}
+	}
+	add(r.Decision)
+	for _, made := range r.Created {
+		add(made.Decision)
+	}
+	return parts
 }
 
 // A Status is the status of a case.
