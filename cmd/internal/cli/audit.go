@@ -129,6 +129,7 @@ func (a *audit) addAuditFlags(cmd *cobra.Command, merging *bool) {
 		f.BoolVar(&a.live.inCluster, "in-cluster", false, "the live cluster is the one of the Pod")
 		minorFlag(f, &a.kubeVersion, kubeVersionUsage)
 		a.static.flags(f)
+		pluginsFlagAside(f, &a.plugins)
 		a.unboundFlag(f)
 		a.limitFlag(f)
 	})
@@ -524,7 +525,7 @@ type auditor struct {
 
 // auditor returns an auditor with the policies of a world that can be audited.
 func (a *audit) auditor(w *world) (*auditor, error) {
-	engine, err := celgate.New(&w.set, w.options())
+	engine, err := celgate.New(&w.set, w.optionsAside(a.plugins))
 	if err != nil {
 		return nil, err
 	}
@@ -555,7 +556,7 @@ func (a *audit) auditor(w *world) (*auditor, error) {
 		})
 	})
 	if len(asked.Policies) < len(w.set.Policies) {
-		if engine, err = celgate.New(&asked, w.options()); err != nil {
+		if engine, err = celgate.New(&asked, w.optionsAside(a.plugins)); err != nil {
 			return nil, err
 		}
 	}

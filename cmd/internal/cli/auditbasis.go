@@ -77,7 +77,7 @@ func writeValue(v reflect.Value) string {
 func (a *audit) questions() string {
 	as := a.asked.toAs()
 	text, err := json.Marshal([]any{a.deletions, as.Namespace, as.User, as.Groups, as.UID, as.Extra, as.Self,
-		a.limits.Memory, a.workloads.Workloads})
+		a.limits.Memory, a.workloads.Workloads, a.plugins})
 	if err != nil { // flags are always serialisable
 		panic(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/celgate/celgate/internal/plugins"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
@@ -59,11 +60,19 @@ func (d *dump) prepare(_ context.Context, loader *manifest.Loader) (sources, err
 		if namespace := tree.Object(doc.Object).Namespace(); namespace != "" {
 			d.namespaces[namespace] = true
 		}
-		if shared(doc.Object) || d.asked.rests(doc.Object) || len(manifest.Definitions([]*manifest.Document{doc})) > 0 {
+		if shared(doc.Object) || isAround(doc.Object) || d.asked.rests(doc.Object) || len(manifest.Definitions([]*manifest.Document{doc})) > 0 {
 			from.inlineState = append(from.inlineState, doc)
 		}
 	}
 	return from, nil
+}
+
+// isAround reports whether parts of a server other than policies read an object: its admission plugins, or the calls of
+// webhooks.
+func isAround(object map[string]any) bool {
+	kind := tree.Object(object).Kind().GroupKind()
+	return plugins.LooksAt(kind) ||
+		kind.Group == "admissionregistration.k8s.io" && strings.HasSuffix(kind.Kind, "WebhookConfiguration")
 }
 
 // rests reports whether an object may affect the identity of the user of requests.

@@ -137,6 +137,14 @@ func (w *world) wholeOptions(plugins []string) celgate.Options {
 	return o
 }
 
+// optionsAside returns options like those of wholeOptions, but without chosen plugins these do not take part in
+// decisions.
+func (w *world) optionsAside(plugins []string) celgate.Options {
+	o := w.wholeOptions(plugins)
+	o.Server.PluginsAside = len(plugins) == 0
+	return o
+}
+
 // exist returns the given objects with the live cluster behind them.
 func (w *world) exist(given *state.Cluster) celgate.Cluster {
 	switch {

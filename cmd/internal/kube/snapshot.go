@@ -145,21 +145,40 @@ func (s *Snapshot) fail(ctx context.Context, err error) error {
 	return err
 }
 
-// A Reader reads a Snapshot for a caller that handles errors itself: they do not appear in [Snapshot.Err].
-type Reader struct{ *Snapshot }
+// A Reader reads a Snapshot for a caller that handles errors itself: they do not appear in [Snapshot.Err]. It does not
+// ask again for a collection that could not be read.
+type Reader struct {
+	*Snapshot
+	failed *sync.Map // collection → error
+}
 
 // Reader returns a reader of the snapshot.
-func (s *Snapshot) Reader() Reader { return Reader{s} }
+func (s *Snapshot) Reader() Reader { return Reader{s, &sync.Map{}} }
+
+// readOnce reads from a collection unless that has failed before.
+func readOnce[T any](ctx context.Context, r Reader, in collection, read func() (T, error)) (T, error) {
+	if err, failed := r.failed.Load(in); failed {
+		var none T
+		return none, err.(error)
+	}
+	found, err := read()
+	if err != nil && ctx.Err() == nil {
+		r.failed.Store(in, err)
+	}
+	return found, err
+}
 
 // Get reads one object, as [Snapshot.Get] does.
 func (r Reader) Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (map[string]any,
 	error) {
-	return r.get(ctx, kind, namespace, name)
+	return readOnce(ctx, r, collection{kind, namespace},
+		func() (map[string]any, error) { return r.get(ctx, kind, namespace, name) })
 }
 
 // List reads objects, as [Snapshot.List] does.
 func (r Reader) List(ctx context.Context, kind schema.GroupVersionKind, namespace string) ([]map[string]any, error) {
-	return r.list(ctx, kind, namespace)
+	return readOnce(ctx, r, collection{kind, namespace},
+		func() ([]map[string]any, error) { return r.list(ctx, kind, namespace) })
 }
 
 // Get reads one object. An object of a kind that is not served does not exist.

@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -344,6 +345,7 @@ type Audit struct {
 	worst   []offender
 	matched map[policy.Ref]bool // policies that matched an object, without a binding
 	said    map[string]int      // notes, with the number of answers
+	lacking map[string]int      // objects by the names of parts of the server that were not simulated for them
 	left    map[string]int      // requests of a log that cannot be repeated, by reason
 	read    map[string]string   // resource versions, see ReadTo
 	passed  map[string]int      // pairs of an object and a policy without a finding, by namespace
@@ -415,6 +417,7 @@ func NewAudit(o Options, limits []needs.Limit, top int) *Audit {
 		groups:  map[groupKey]*auditGroup{},
 		matched: map[policy.Ref]bool{},
 		said:    map[string]int{},
+		lacking: map[string]int{},
 		left:    map[string]int{},
 		passed:  map[string]int{},
 		read:    map[string]string{},
@@ -485,6 +488,7 @@ func (a *Audit) Record(of *Audited) []AuditFinding {
 	for _, text := range of.Notes {
 		note(text)
 	}
+	a.leave(of)
 	failed := false
 	for _, asked := range of.Answers {
 		a.totals.Requests++
@@ -514,6 +518,44 @@ func (a *Audit) Record(of *Audited) []AuditFinding {
 	a.tell(all)
 	a.tally(of.Object, all)
 	return all
+}
+
+// leave counts the parts of the server that were not simulated for an object.
+func (a *Audit) leave(of *Audited) {
+	var names []string
+	for _, asked := range of.Answers {
+		if asked.Item.Decision == nil {
+			continue
+		}
+		for _, part := range uncheckedOf(asked.Item.Decision) {
+			if name := partName(part); !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	for _, name := range names {
+		if _, known := a.lacking[name]; known || len(a.lacking) < maxOffender {
+			increment(a.lacking, name, 1)
+		}
+	}
+}
+
+// uncheckedNote names the parts of the server that were not simulated, with the number of objects; empty: none.
+func (a *Audit) uncheckedNote() string {
+	one, many := "object", "objects"
+	if a.Log {
+		one, many = "request", "requests"
+	}
+	names := slices.SortedFunc(maps.Keys(a.lacking), func(x, y string) int {
+		return cmp.Or(a.lacking[y]-a.lacking[x], strings.Compare(x, y))
+	})
+	for i, name := range names {
+		names[i] = name + " (" + plural(a.lacking[name], one, many) + ")"
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "parts of the server: " + strings.Join(names, ", ")
 }
 
 // tell finds the values behind single findings, for as many of each verdict as are listed.

@@ -91,7 +91,7 @@ func (h *auditHTML) Close() error {
 	a := h.audit
 	last := a.Last
 	page := htmlPage{
-		Summary: a.Summary(), About: a.describe(), Left: h.left, Notes: a.notes(), Sayings: a.sortedNotes(),
+		Summary: a.Summary(), About: a.describe(), Left: h.left, Notes: a.notesAndUnchecked(), Sayings: a.sortedNotes(),
 	}
 	for _, r := range a.rejected {
 		page.Notes = append([]string{"rejected by the server: " + r.Ref.String()}, page.Notes...)

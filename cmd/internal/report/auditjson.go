@@ -95,6 +95,7 @@ type jsonSummary struct {
 	Unmatched  []string         `json:"unmatchedPolicies"`
 	Unread     []jsonUnread     `json:"unread"`
 	Notes      map[string]int   `json:"notes"`          // by number of answers
+	Unchecked  map[string]int   `json:"unchecked"`      // objects by parts of the server that were not simulated
 	Left       map[string]int   `json:"left,omitempty"` // requests of a log that cannot be repeated, by reason
 	Passed     map[string]int   `json:"passed"`         // pairs of an object and a policy without a finding, by namespace
 
@@ -217,7 +218,7 @@ func (a *Audit) summary() jsonSummary {
 	s := jsonSummary{
 		Totals: a.totals, Policies: len(a.set.Policies), Groups: []jsonGroup{}, Worst: []jsonOffender{},
 		NotAudited: []jsonNotAudited{},
-		Unmatched:  toNonNil(a.idle()), Unread: []jsonUnread{}, Notes: a.said, Left: a.left,
+		Unmatched:  toNonNil(a.idle()), Unread: []jsonUnread{}, Notes: a.said, Unchecked: a.lacking, Left: a.left,
 		InForce: []jsonInForce{}, PolicySet: a.PolicySet, Basis: a.Basis, Beside: a.Beside, Shard: a.Shard, Log: a.Log,
 		Passed: a.passed, Read: a.read, About: a.About,
 	}

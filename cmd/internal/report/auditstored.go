@@ -497,6 +497,9 @@ func (a *Audit) absorb(s *StoredAudit, choose func([]AuditFinding) []AuditFindin
 	for text, n := range s.summary.Notes {
 		a.said[text] += n
 	}
+	for name, n := range s.summary.Unchecked {
+		a.lacking[name] += n
+	}
 	for reason, n := range s.summary.Left {
 		a.left[reason] += n
 	}

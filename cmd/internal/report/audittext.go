@@ -93,7 +93,7 @@ func (t *auditText) Close() error {
 			t.item(g.headline())
 		}
 	}
-	if notes := t.audit.notes(); len(notes) > 0 {
+	if notes := t.audit.notesAndUnchecked(); len(notes) > 0 {
 		t.writeGap()
 		t.line(t.p.paint(bold, "not audited"))
 		for _, n := range notes {
@@ -281,6 +281,15 @@ func (a *Audit) notes() []string {
 	}
 	if idle := a.idle(); len(idle) > 0 {
 		all = append(all, "for want of an object that matches, "+nameFew(idle, "policy ", "policies "))
+	}
+	return all
+}
+
+// notesAndUnchecked returns the parts of policies and of the server that were not audited.
+func (a *Audit) notesAndUnchecked() []string {
+	all := a.notes()
+	if note := a.uncheckedNote(); note != "" {
+		all = append(all, note)
 	}
 	return all
 }

@@ -64,7 +64,7 @@ func newArena(s *Suite, objects []Source, o Options) (*arena, []*Problem) {
 	}
 	opts := celgate.Options{KubeVersion: o.KubeVersion, Types: a.types,
 		Cluster: &assuming{Cluster: a.cluster, types: a.types},
-		Server:  &celgate.Server{Plugins: o.Plugins, PluginsAside: o.Plugins == nil}}
+		Server:  &celgate.Server{Plugins: o.Plugins, PluginsAside: len(o.Plugins) == 0}}
 	if a.engine, err = celgate.New(&a.set, opts); err != nil {
 		return nil, problemsOf(s, err)
 	}
