@@ -145,8 +145,8 @@ func (l *matching) kinds(field string, rules []policy.Rule, in any) []any {
 			if !slices.ContainsFunc(rule.APIGroups, func(group string) bool {
 				return len(l.resourcesOf(group, policy.Rule{APIVersions: rule.APIVersions, Kinds: []string{kind}})) > 0
 			}) {
-				l.refuse(at, kind+" is not a kind in "+strings.Join(rule.APIGroups, ", ")+" "+
-					strings.Join(rule.APIVersions, ", "))
+				l.refuse(at, fmt.Sprintf("%s is not a kind in %q %s", kind, rule.APIGroups,
+					strings.Join(rule.APIVersions, ", ")))
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/inline"
+	"github.com/celgate/celgate/internal/wording"
 	"github.com/celgate/celgate/policy"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -34,13 +35,10 @@ either, it can be removed. Libraries that the policies in the files do not impor
 func (p *pass) checkLibraries() {
 	for _, l := range p.Set.Libraries {
 		for _, err := range compile.Library(p.envs, l) {
-			d := Diagnostic{Ref: l.Ref(), Field: err.Field, Position: l.Locate(err), Expr: l.At(err.Field)}
-			if d.Expr.IsZero() {
-				d.Message = err.ErrorBody()
-			} else {
-				d.Message, d.To = d.Expr.TrimValue(err.ErrorBody()), len(d.Expr.Src)
+			for _, d := range problemsOf(err, l.At(err.Field), l.Locate) {
+				d.Ref, d.Suggestion = l.Ref(), suggestion(wording.Read(d.Message))
+				p.report(d)
 			}
-			p.report(d)
 		}
 	}
 }

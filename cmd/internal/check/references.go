@@ -101,6 +101,41 @@ even if validationActions contains only Warn or Audit. It is a warning if the fi
 but not this one, and is not reported if they contain this one.`,
 		run: missingParams,
 	},
+	{
+		Code: "CG019", Name: "namespace-ignored", Severity: Warning,
+		Title: "metadata.namespace of a policy or binding for the whole cluster",
+		Text: `Policies, bindings and libraries are cluster-scoped, so that the API server removes metadata.namespace
+when it stores one: a binding written with a namespace acts in all of them. Only a NamespacedAdmissionPolicyBinding of
+the dialect has a namespace, and acts there.`,
+		Before: "kind: ValidatingAdmissionPolicyBinding\nmetadata: {name: replicas, namespace: shop}",
+		After: "kind: ValidatingAdmissionPolicyBinding\nmetadata: {name: replicas}\nspec:\n  matchResources:\n" +
+			"    namespaceSelector:\n      matchLabels: {kubernetes.io/metadata.name: shop}",
+		run: ignoredNamespaces,
+	},
+}
+
+func ignoredNamespaces(p *pass) {
+	const path, ignored = "metadata.namespace", "%s is cluster-scoped: the server removes its namespace"
+	for _, f := range p.facts {
+		if f.Metadata.Namespace != "" {
+			p.reportField(f.Policy, path, "remove it", ignored, f.Ref().Kind)
+		}
+	}
+	for _, l := range p.Set.Libraries {
+		if l.Metadata.Namespace != "" {
+			p.reportLibrary(l, path, "remove it", ignored, l.Ref().Kind)
+		}
+	}
+	for _, b := range p.Set.Bindings {
+		if b.Metadata.Namespace == "" || b.Namespace != "" {
+			continue
+		}
+		hint := "select the namespace in spec.matchResources"
+		if b.Kind == policy.Admission {
+			hint += ", or write a " + policy.NamespacedBinding
+		}
+		p.reportBinding(b, path, hint, "%s is cluster-scoped: it acts in all namespaces", b.Ref().Kind)
+	}
 }
 
 func missingParams(p *pass) {
@@ -433,7 +468,7 @@ func (p *pass) unknownKinds(rule policy.Rule, path string, report reporter) {
 			hint = "did you mean " + near + "?"
 		}
 		report(fmt.Sprintf("%s[%d]", path, j), hint, "%s is not a kind in %s %s", kind,
-			strings.Join(rule.APIGroups, ", "), strings.Join(rule.APIVersions, ", "))
+			strings.Join(quotedGroups(rule), ", "), strings.Join(rule.APIVersions, ", "))
 		if hint == "" && !slices.ContainsFunc(rule.APIGroups, func(g string) bool { return !p.undefinedGroup(g) }) {
 			p.found[len(p.found)-1].Severity = Note
 		}

@@ -134,8 +134,23 @@ func (p *pass) refusal(f *facts, err *field.Error) {
 			expr = e.Expr
 		}
 	}
+	for _, d := range problemsOf(err, expr, f.Locate) {
+		said := wording.Read(d.Message)
+		d.Ref = f.Ref()
+		if d.Suggestion = suggestion(said); said.Kind == wording.Undeclared && f.Kind == policy.Admission {
+			d.Suggestion = cmp.Or(f.MeantImport(said.Name, p.Set.Libraries), d.Suggestion)
+		}
+		d.Fix = f.resultFix(expr, said)
+		p.report(d)
+	}
+}
+
+// problemsOf returns a diagnostic for each problem in a write-time error, which the compiler of an expression may have
+// found several of. The zero expr means that the error is not about an expression.
+func problemsOf(err *field.Error, expr policy.Expr, locate func(*field.Error) policy.Position) []Diagnostic {
+	var all []Diagnostic
 	each := func(err *field.Error, message string) {
-		d := Diagnostic{Message: message, Ref: f.Ref(), Field: err.Field, Position: f.Locate(err), Expr: expr}
+		d := Diagnostic{Message: message, Field: err.Field, Position: locate(err), Expr: expr}
 		if !expr.IsZero() {
 			d.From, d.To = 0, len(expr.Src)
 			for i := range expr.Src {
@@ -145,21 +160,15 @@ func (p *pass) refusal(f *facts, err *field.Error) {
 				}
 			}
 		}
-		said := wording.Read(message)
-		if d.Suggestion = suggestion(said); said.Kind == wording.Undeclared && f.Kind == policy.Admission {
-			d.Suggestion = cmp.Or(f.MeantImport(said.Name, p.Set.Libraries), d.Suggestion)
-		}
-		d.Fix = f.resultFix(expr, said)
-		p.report(d)
+		all = append(all, d)
 	}
-	found := wording.Problems(err.Detail)
-	for _, m := range found {
+	for _, m := range wording.Problems(err.Detail) {
 		each(&field.Error{Field: err.Field, Detail: m.Detail()}, m.Message)
 	}
-	if len(found) > 0 {
-		return
+	if len(all) == 0 {
+		each(err, expr.TrimValue(err.ErrorBody())) // the excerpt shows the value
 	}
-	each(err, expr.TrimValue(err.ErrorBody())) // the excerpt shows the value
+	return all
 }
 
 // resultFix converts an expression of unknown type to the type that its field requires.
