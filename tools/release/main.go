@@ -129,8 +129,9 @@ func (m *maker) make(ctx context.Context, repository, clone string) (map[string]
 	if err := os.WriteFile(config, text, 0o600); err != nil {
 		return nil, err
 	}
+	// One build at a time: the programs share most packages, which builds beside each other would compile twice.
 	cmd := command(ctx, clone, filepath.Join(m.programs, "goreleaser"), "release", "--config", config, "--snapshot",
-		"--clean", "--skip=sign,ko,publish,announce")
+		"--clean", "--parallelism=1", "--skip=sign,ko,publish,announce")
 	cmd.Env = append(os.Environ(), "PATH="+m.programs+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	cmd.Env = append(cmd.Env, m.env...)
 	if err := cmd.Run(); err != nil {
