@@ -60,7 +60,11 @@ func run(ctx context.Context, targets string, twice bool) error {
 		return err
 	}
 	defer os.RemoveAll(work)
-	m := &maker{programs: filepath.Join(work, "programs"), targets: only}
+	head, err := exec.CommandContext(ctx, "git", "-C", root, "rev-parse", "HEAD").Output()
+	if err != nil {
+		return fmt.Errorf("git rev-parse: %w", err)
+	}
+	m := &maker{programs: filepath.Join(work, "programs"), commit: strings.TrimSpace(string(head)), targets: only}
 	if err := m.install(ctx); err != nil {
 		return err
 	}
@@ -91,6 +95,7 @@ func run(ctx context.Context, targets string, twice bool) error {
 // A maker makes releases.
 type maker struct {
 	programs string   // the folder of the programs that make them
+	commit   string   // that they are made of
 	targets  []string // all of the configuration if empty
 	env      []string // beside that of this process
 }
@@ -107,11 +112,14 @@ func (m *maker) install(ctx context.Context) error {
 	return nil
 }
 
-// make builds a release of the checked-out commit in a clone, and returns the digests of its files. A clone has a
+// make builds a release of the commit in a clone, and returns the digests of its files. A clone has a
 // remote, from which goreleaser determines the repository, and does not contain uncommitted files.
 func (m *maker) make(ctx context.Context, repository, clone string) (map[string]string, error) {
 	if err := command(ctx, "", "git", "clone", "--quiet", "--no-hardlinks", repository, clone).Run(); err != nil {
 		return nil, fmt.Errorf("git clone: %w", err)
+	}
+	if err := command(ctx, clone, "git", "checkout", "--quiet", m.commit).Run(); err != nil {
+		return nil, fmt.Errorf("git checkout: %w", err)
 	}
 	if page := filepath.Join(repository, "bin", "playground"); exists(page) {
 		if err := os.CopyFS(filepath.Join(clone, "bin", "playground"), os.DirFS(page)); err != nil {
