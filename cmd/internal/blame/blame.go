@@ -174,12 +174,7 @@ func resolve(path string, variables []explain.Evaluation) string {
 func Reasons(
 	ctx context.Context, engine *celgate.Engine, request *celgate.Prepared, outcomes []celgate.Outcome,
 ) map[int]Reason {
-	var seen []explain.Evaluation
-	_, err := engine.Explain(ctx, request, explain.Options{Trace: func(e explain.Event) {
-		if e.Evaluation != nil {
-			seen = append(seen, *e.Evaluation)
-		}
-	}})
+	seen, err := evaluations(ctx, engine, request)
 	if err != nil {
 		return nil
 	}
@@ -204,6 +199,40 @@ func Reasons(
 		}
 	}
 	return all
+}
+
+// ReasonOfError decides again about a prepared request and returns the error of the expression at a field of a policy,
+// and the reason for it. Not ok: it is not an error.
+func ReasonOfError(ctx context.Context, engine *celgate.Engine, request *celgate.Prepared, p policy.Ref, field string) (
+	message string, reason Reason, ok bool) {
+	seen, err := evaluations(ctx, engine, request)
+	if err != nil {
+		return "", Reason{}, false
+	}
+	var variables []explain.Evaluation
+	for _, e := range seen {
+		if e.Policy.Ref() != p {
+			continue
+		}
+		if text, failed := e.Result(); failed && e.Expr.Field == field {
+			return text, ReasonOf(e, variables), true
+		}
+		if isVariable(e.Policy, e.Expr.Field) {
+			variables = append(variables, e)
+		}
+	}
+	return "", Reason{}, false
+}
+
+// evaluations decides about a prepared request and returns the evaluations of expressions.
+func evaluations(ctx context.Context, engine *celgate.Engine, request *celgate.Prepared) (seen []explain.Evaluation,
+	err error) {
+	_, err = engine.Explain(ctx, request, explain.Options{Trace: func(e explain.Event) {
+		if e.Evaluation != nil {
+			seen = append(seen, *e.Evaluation)
+		}
+	}})
+	return seen, err
 }
 
 // isVariable reports whether a field is the expression of a variable in the policy or in a library.

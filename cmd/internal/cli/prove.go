@@ -65,7 +65,28 @@ changes or refuses.`), newProveMutations(c, "commutative",
 			"Prove that the order of mutating policies makes no difference",
 			`commutative proves for each pair of mutating policies that both orders have the same
 result, because a server runs policies in random order. A counterexample is an object
-for which the results differ.`))
+for which the results differ.`), newProveErrorFree(c))
+	return cmd
+}
+
+func newProveErrorFree(c *console) *cobra.Command {
+	p := &proving{console: c}
+	cmd := &cobra.Command{
+		Use:   "error-free [flags] -p POLICIES",
+		Short: "Prove that expressions are never an error",
+		Long: `error-free proves for each expression of a set of policies that it is not an error for a
+request that the policy matches. A counterexample is a request for which it is an error
+with an effect: the error of a match condition has none if another match condition is
+false, that of a messageExpression only counts if the validation is false, and that of a
+variable if an expression that reads it is an error. Mutating policies are examined one
+by one.
+` + proveStatus,
+		Example: "  celgate prove error-free -p policies/",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return p.findErrors(cmd.Context()) },
+	}
+	p.addPolicyFlag(cmd)
+	p.addFlags(cmd)
 	return cmd
 }
 
@@ -330,6 +351,50 @@ func (p *proving) findVacuous(ctx context.Context) error {
 	return writeAll(b.open, b.options, func(out *output, o report.Options) error {
 		return report.WriteVacuities(out.format, out, o, found)
 	})
+}
+
+// findErrors proves that expressions are never an error.
+func (p *proving) findErrors(ctx context.Context) error {
+	b, err := p.begin(ctx, p.policies)
+	if err != nil {
+		return err
+	}
+	var all []report.Proof
+	if len(b.options.Rejected) == 0 {
+		ctx, stop := interruptible(ctx)
+		defer stop()
+		answers, outside, err := b.room.ErrorFree(ctx, b.sets[0].side)
+		if err != nil {
+			return err
+		}
+		for _, a := range answers {
+			all = append(all, p.newErrorProof(ctx, b, a))
+		}
+		for _, r := range outside {
+			result := &prove.Result{Answer: prove.Undecided, Reasons: []prove.Reason{r}}
+			all = append(all, p.newProof(ctx, b.room, "the expressions of policy "+r.Policy+" are never an error",
+				b.sets[0], b.sets[0], result))
+		}
+	}
+	return writeProofs(b.open, b.options, all)
+}
+
+// newErrorProof returns the answer about one expression, with the error of a counterexample.
+func (p *proving) newErrorProof(ctx context.Context, b *beginning, a prove.ErrorFree) report.Proof {
+	out := p.newProof(ctx, b.room, a.Claim(), b.sets[0], b.sets[0], a.Result)
+	out.About, out.Error = report.AboutErrors, &report.ProofError{Policy: a.Policy, Part: a.Part}
+	if a.Found == nil {
+		return out
+	}
+	e, found := out.Error, a.Found.Old
+	e.Binding = a.Binding.Name
+	e.Message, e.Reason, _ = blame.ReasonOfError(ctx, found.Engine, found.Prepared, a.Policy.Ref(), a.Part.Field)
+	for _, o := range found.Decision.Outcomes {
+		if o.Field() == a.Part.Field && o.Verdict == celgate.Error {
+			e.Message, e.Err = o.Message, o.Err
+		}
+	}
+	return out
 }
 
 // accept proves that validating policies admit the results of mutating ones.

@@ -257,6 +257,9 @@ func (a *agreement) compare(req *request, inv *invocation, side *Side, text stri
 		return
 	}
 	at, fits := assign(req, made, prepared)
+	if at.wrong != "" {
+		a.fail(text, prepared.Request().Object, "a fact does not hold: "+at.wrong)
+	}
 	if !fits {
 		a.seen["larger"]++
 		return
@@ -545,10 +548,11 @@ type assignment struct {
 	bools map[solve.Formula]bool
 	ints  map[solve.Int]int64
 	texts map[solve.Text]string
+	wrong string // the path of a member that formulas assume to be present, but is absent
 }
 
 func newAssignment(m *machine) *assignment {
-	return &assignment{m, map[solve.Formula]bool{}, map[solve.Int]int64{}, map[solve.Text]string{}}
+	return &assignment{m, map[solve.Formula]bool{}, map[solve.Int]int64{}, map[solve.Text]string{}, ""}
 }
 
 func (a *assignment) Bool(f solve.Formula) bool { return a.bools[f] }
@@ -618,9 +622,15 @@ func (a *assignment) node(n *node, v any) bool {
 		for name, p := range n.members {
 			inner, there := object[name]
 			a.assign(p.present, there)
+			if there && (inner == nil || inner == "") && n.builtin && n.m.isRegistered(n.typ, name) {
+				fits = false
+			}
 			if !there {
 				if p.present == solve.True {
-					fits = false
+					fits = false // a random object that the registry refuses
+					if !n.m.isRegistered(n.typ, name) {
+						a.wrong = p.node.path
+					}
 				}
 				a.assignAbsent(p.node)
 				continue

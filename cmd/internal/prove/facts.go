@@ -23,10 +23,23 @@ var defaulted = map[string][]string{
 	"k8s.io/api/core/v1.ServiceSpec":     {"type", "sessionAffinity"},
 }
 
-// registered are lists that the registry requires in every stored object. Validating policies run after the registry.
-var registered = map[string][]string{"k8s.io/api/core/v1.PodSpec": {"containers"}}
+// registered are members that the registry requires in every stored object, and that are not empty there. Validating
+// policies run after the registry, mutating ones before it: for them only the lists count.
+var registered = map[string][]string{
+	"k8s.io/api/core/v1.PodSpec":                   {"containers"},
+	"k8s.io/api/core/v1.Container":                 {"name", "image"},
+	"k8s.io/api/core/v1.PersistentVolumeClaimSpec": {"accessModes"},
+	"k8s.io/api/apps/v1.DeploymentSpec":            {"selector"},
+	"k8s.io/api/apps/v1.StatefulSetSpec":           {"selector"},
+	"k8s.io/api/apps/v1.DaemonSetSpec":             {"selector"},
+	"k8s.io/api/apps/v1.ReplicaSetSpec":            {"selector"},
+}
 
-func isRegistered(t *shape.Type, name string) bool { return slices.Contains(registered[t.Name], name) }
+// isRegistered reports whether a member is there and not empty.
+func (m *machine) isRegistered(t *shape.Type, name string) bool {
+	f := t.Field(name)
+	return slices.Contains(registered[t.Name], name) && (!m.mutates || f.Type.Kind == shape.List)
+}
 
 func isDefaulted(t *shape.Type, name string) bool { return slices.Contains(defaulted[t.Name], name) }
 

@@ -30,6 +30,7 @@ type machine struct {
 	opaques  map[string]*opaque
 	accesses []*access
 	records  int             // their number
+	mutates  bool            // mutating policies take part: they see the object before the registry
 	doubts   []solve.Formula // the conditions under which a part of a mutation is not decided
 	assumed  []solve.Formula // what the registry requires of objects that mutations change
 	inserted bool            // a JSON patch added an item to a list with keys
@@ -41,6 +42,8 @@ type machine struct {
 	unknown   []*opaque
 	wishes    []solve.Formula // properties of most objects
 	unbounded []reason        // the reason why the result is not a proof: the bound of a list is not exact
+
+	exact bool // objects have the names of a model, although they look alike
 
 	at source // of the current expression
 }
@@ -62,8 +65,10 @@ type reason struct {
 // An opaque is the unknown value of an undecided expression: any value, but always the same one.
 type opaque struct {
 	key string
+	typ *types.Type // nil: unknown
 	err solve.Formula
 	reason
+	of            []*opaque // the arguments of a function that are unknown, too
 	val           *value
 	isBool, truth solve.Formula // of an untyped value used as a bool, or the truth of a bool
 	asked         bool
@@ -116,9 +121,18 @@ func (m *machine) leaveUnbounded(sources []*node, what string) {
 
 // opaqueValue returns an unknown value: any value of a type, or an error. The key identifies it.
 func (m *machine) opaqueValue(key string, t *types.Type, what string) *value {
+	return m.resultOf(key, t, what, false)
+}
+
+// resultOf is opaqueValue, for a total function without the error.
+func (m *machine) resultOf(key string, t *types.Type, what string, isTotal bool) *value {
 	o := m.opaques[key]
 	if o == nil {
 		o = m.newOpaque(key, what)
+		o.typ = t
+		if isTotal {
+			o.err = solve.False
+		}
 		g := m.newMerger()
 		g.add(o.err, failure())
 		g.add(o.err.Negate(), m.typedValue(o, t))
@@ -176,7 +190,18 @@ func keyOf(function string, args ...*value) string {
 
 // opaqueCall returns the unknown result of a function of values.
 func (m *machine) opaqueCall(function string, args ...*value) *value {
-	return m.opaqueValue(keyOf(function, args...), m.typeHere(), function)
+	key, known := keyOf(function, args...), len(m.unknown)
+	out := m.resultOf(key, m.typeHere(), function, isTotal(function, args))
+	if len(m.unknown) > known {
+		for _, v := range args {
+			for _, a := range v.alts {
+				if l, ok := a.leaf.(opaqueLeaf); ok {
+					m.opaques[key].of = append(m.opaques[key].of, l.opaque)
+				}
+			}
+		}
+	}
+	return out
 }
 
 // typeHere returns the type of the current part of an expression, nil if it is not known.

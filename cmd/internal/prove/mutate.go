@@ -18,6 +18,14 @@ type mutated struct {
 	ran     solve.Formula // the match conditions of one of the policies hold
 	dirty   solve.Formula // a mutation was applied, whether or not it changed the object
 	failing solve.Formula // a failure denies the request
+
+	mutations []failing // of the last policy
+}
+
+// A failing is the condition under which an expression is an error that has an effect, and its evaluator.
+type failing struct {
+	when solve.Formula
+	from *evaluator // nil: its variables are not evaluated
 }
 
 // reviewed are the built-in resources whose defaults and registries allow proofs about mutations: what the server
@@ -54,6 +62,7 @@ func (r *Room) mutationCases(programs []*program) []Case {
 
 // start returns the object as mutating policies see it first: the name of a new object may not be generated yet.
 func (r *request) start() *value {
+	r.m.mutates = true
 	v := r.roots["object"]
 	if r.object == nil || r.Operation != "CREATE" {
 		return v
@@ -129,41 +138,30 @@ func (r *request) pass(s *Side, order []*program, object *value, when func(*prog
 func (r *request) invokeMutation(p *program, b *policy.Binding, object *value, when solve.Formula) mutated {
 	m, s := r.m, r.m.store
 	out := mutated{object: object, ran: solve.False, dirty: solve.False, failing: solve.False}
-	matched := s.All(r.matches(p.Policy, p.MatchConstraints), r.matches(p.Policy, b.MatchResources))
-	if matched == solve.False {
+	in := r.match(p, b, object)
+	if in.matched == solve.False {
+		out.mutations = repeatFailing(p, solve.False)
 		return out
 	}
 	if r.matchesEquivalent(p.Policy, p.MatchConstraints) || r.matchesEquivalent(p.Policy, b.MatchResources) {
 		m.at = source{policy: p.Policy}
 		out.object = m.opaqueValue("converted "+p.Name, nil, "a mutation through an equivalent version")
-		out.ran, out.dirty = matched, matched
+		out.ran, out.dirty = in.matched, in.matched
+		fails := m.toBool(m.opaqueValue("converted "+p.Name+" fails", nil, "a mutation through an equivalent version"))
+		out.mutations = repeatFailing(p, s.Conjoin(in.matched, fails.truth))
 		return out
 	}
-	roots, exists := r.rootsFor(p.Policy, b)
-	seen := r.mutationRoots(roots, object)
-	seen["namespaceObject"] = newLeaf(nullLeaf{})
-	evaluate := r.evaluator(p, seen)
-	no, broken := solve.False, solve.False
-	for i, c := range p.conditions {
-		v := m.toBool(evaluate(c, p.MatchConditions[i].Expr))
-		no = s.Disjoin(no, s.Conjoin(v.isBool, v.truth.Negate()))
-		broken = s.Disjoin(broken, v.err)
-	}
-	out.ran = s.All(matched, exists, no.Negate(), broken.Negate())
+	out.ran, out.failing = in.applies, in.failing
 	ignores := p.FailurePolicy == policy.Ignore
-	if !ignores {
-		out.failing = s.All(matched, exists, no.Negate(), broken)
-		if b.ParamRef != nil && b.ParamRef.NotFoundAction != policy.NotFoundAllow {
-			out.failing = s.Disjoin(out.failing, s.Conjoin(matched, exists.Negate()))
-		}
-	}
 	if out.ran = s.Conjoin(out.ran, when); out.ran == solve.False {
+		out.mutations = repeatFailing(p, solve.False)
 		return out
 	}
 	isMany := b.ParamRef != nil && b.ParamRef.Selector != nil
 	for i, x := range p.mutations {
 		change := p.Policy.Mutations[i]
-		v := r.evaluator(p, r.mutationRoots(roots, out.object))(x, change.Expr)
+		expressions, doubted := r.evaluator(p, r.mutationRoots(in.roots, out.object)), len(m.doubts)
+		v := expressions.valueOf(x, change.Expr)
 		m.at = source{policy: p.Policy, expr: change.Expr}
 		e := &patcher{frame: &frame{machine: m}, builtin: r.Resource.Definition == nil, failing: solve.False,
 			ignores: ignores, origin: p.Name + "/" + b.Name + "/" + strconv.Itoa(i)}
@@ -186,6 +184,8 @@ func (r *request) invokeMutation(p *program, b *policy.Binding, object *value, w
 		e.tidy()
 		m.at = source{}
 		failed := s.Conjoin(out.ran, e.failing)
+		mayFail := s.Disjoin(failed, m.doubtsFrom(doubted))
+		out.mutations = append(out.mutations, failing{s.Conjoin(mayFail, out.failing.Negate()), expressions})
 		out.dirty = s.Disjoin(out.dirty, s.Conjoin(out.ran, failed.Negate()))
 		if ignores {
 			out.object = m.choose(failed, out.object, now.value)
@@ -194,6 +194,11 @@ func (r *request) invokeMutation(p *program, b *policy.Binding, object *value, w
 		}
 	}
 	return out
+}
+
+// repeatFailing returns one condition for all mutations of a policy.
+func repeatFailing(p *program, when solve.Formula) []failing {
+	return slices.Repeat([]failing{{when: when}}, len(p.mutations))
 }
 
 // matchesEquivalent reports whether rules match requests of the case only through another version of its resource.

@@ -128,8 +128,8 @@ func (n *node) member(name string) *part {
 	}
 	made.null = n.m.nullness(f, n.builtin)
 	made.filled = n.builtin && !f.Pointer && f.OmitEmpty && f.Default == nil
-	if n.builtin && isRegistered(n.typ, name) {
-		made.null, made.filled = solve.False, true
+	if n.builtin && n.m.isRegistered(n.typ, name) {
+		p.present, made.null, made.filled = solve.True, solve.False, f.Type.Kind != shape.Struct
 	}
 	n.addMember(name, p)
 	if n.builtin && n.typ.Name == volumeType && !n.sourced {

@@ -236,7 +236,7 @@ func (n *node) tree(m *solve.Model) any {
 		if len(items) == 0 && n.filled && n.listed == nil {
 			items = []any{minimal(n.typ.Elem, 0)}
 		}
-		distinguish(items, n.typ)
+		distinguish(items, n.typ, n.m.exact)
 		return append([]any{}, items...)
 	}
 	if n.val == nil {
@@ -311,11 +311,13 @@ func (l textLeaf) render(word func(solve.Text) string) string {
 	return l.before + word(l.x) + l.after
 }
 
-// distinguish sets distinct keys for the items of a keyed list if the model leaves them open.
-func distinguish(items []any, t *shape.Type) {
+// distinguish sets distinct keys for the items of a keyed list if the model leaves them open. If the keys have to be
+// those of the model, it changes only repeated ones.
+func distinguish(items []any, t *shape.Type, exact bool) {
 	if t.Merge != shape.Keyed {
 		return
 	}
+	seen := map[string]bool{}
 	for i, it := range items {
 		object, ok := it.(map[string]any)
 		if !ok {
@@ -328,9 +330,10 @@ func distinguish(items []any, t *shape.Type) {
 			}
 			switch f.Type.Kind {
 			case shape.String:
-				if key != "protocol" {
+				if key != "protocol" && (!exact || object[key] == nil || seen[key]) {
 					object[key] = placeholder + fmt.Sprint(i)
 				}
+				seen[key] = true
 			case shape.Integer:
 				if object[key] == nil {
 					object[key] = int64(8000 + i)
@@ -366,7 +369,7 @@ func minimal(t *shape.Type, depth int) any {
 			return []any{}
 		}
 		items := []any{minimal(t.Elem, depth+1)}
-		distinguish(items, t)
+		distinguish(items, t, false)
 		return items
 	case shape.Map:
 		if depth > 4 {

@@ -32,8 +32,19 @@ func (p *patcher) undecide(when solve.Formula, was *held, t *shape.Type, what st
 		return was
 	}
 	p.doubts = append(p.doubts, when)
-	key := "doubt " + strconv.Itoa(len(p.doubts))
-	return p.pick(when, p.unknownPart(key, t, what), was)
+	return p.pick(when, p.unknownPart(doubtKey(len(p.doubts)-1), t, what), was)
+}
+
+func doubtKey(index int) string { return "doubt " + strconv.Itoa(index) }
+
+// doubtsFrom returns a condition that may have any value if one of the doubts since a number of them holds: an
+// undecided part of a mutation may also make it fail.
+func (m *machine) doubtsFrom(since int) solve.Formula {
+	out := solve.False
+	for i := since; i < len(m.doubts); i++ {
+		out = m.store.Disjoin(out, m.store.Conjoin(m.doubts[i], m.opaques[doubtKey(i)].there))
+	}
+	return out
 }
 
 // open returns a record of a part, to be changed under a condition; nil: the part is not a struct or a map.

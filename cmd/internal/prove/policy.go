@@ -28,6 +28,8 @@ type program struct {
 	variables   map[string]*ast.AST
 	exprs       map[string]policy.Expr // of variables
 	validations []*ast.AST
+	messages    []*ast.AST // of validations
+	annotations []*ast.AST
 	mutations   []*ast.AST
 }
 
@@ -77,7 +79,18 @@ func compileProgram(envs *celenv.Set, p *policy.Policy) (*program, error) {
 		if err != nil {
 			return nil, err
 		}
-		out.validations = append(out.validations, tree(checked))
+		message, err := check(p.Validations[i].MessageExpr, policy.UseMessageExpression)
+		if err != nil {
+			return nil, err
+		}
+		out.validations, out.messages = append(out.validations, tree(checked)), append(out.messages, tree(message))
+	}
+	for _, x := range p.AuditAnnotations {
+		checked, err := check(x.Expr, policy.UseAuditAnnotation)
+		if err != nil {
+			return nil, err
+		}
+		out.annotations = append(out.annotations, tree(checked))
 	}
 	err := compileMutations(out, func(x policy.Expr, use policy.Use) (*ast.AST, error) {
 		checked, err := check(x, use)
@@ -88,9 +101,12 @@ func compileProgram(envs *celenv.Set, p *policy.Policy) (*program, error) {
 
 // An invocation is the evaluation of a policy with one binding, for all requests of a case.
 type invocation struct {
+	roots       map[string]*value // with the params
 	conditions  []*value
 	matched     solve.Formula // by rules and selectors
-	applies     solve.Formula // and by all conditions
+	exists      solve.Formula // the param
+	no          solve.Formula // a condition is false
+	applies     solve.Formula // matched, and all conditions are true
 	failing     solve.Formula // the conditions have an error that denies
 	validations []solve.Formula
 	values      []*value // of validations
@@ -104,45 +120,60 @@ func (i *invocation) deny(s *solve.Store) solve.Formula {
 // invoke evaluates a policy with a binding.
 func (r *request) invoke(p *program, b *policy.Binding) *invocation {
 	m, s := r.m, r.m.store
-	out := &invocation{}
-	out.matched = s.Conjoin(r.matches(p.Policy, p.MatchConstraints), r.matches(p.Policy, b.MatchResources))
+	out := r.match(p, b, nil)
 	if out.matched == solve.False {
-		out.applies, out.failing = solve.False, solve.False
 		for range p.Validations {
 			out.validations = append(out.validations, solve.False)
 			out.values = append(out.values, failure())
 		}
 		return out
 	}
-	roots, exists := r.rootsFor(p.Policy, b)
-	see := func(roots map[string]*value) func(*ast.AST, policy.Expr) *value { return r.evaluator(p, roots) }
-	withoutNamespace := cloneRoots(roots)
-	withoutNamespace["namespaceObject"] = newLeaf(nullLeaf{})
-	evaluate := see(withoutNamespace)
-	no, failing := solve.False, solve.False
-	for i, c := range p.conditions {
-		v := m.toBool(evaluate(c, p.MatchConditions[i].Expr))
-		out.conditions = append(out.conditions, v)
-		no = s.Disjoin(no, s.Conjoin(v.isBool, v.truth.Negate()))
-		failing = s.Disjoin(failing, v.err)
-	}
-	out.applies = s.All(out.matched, exists, no.Negate(), failing.Negate())
-	out.failing = solve.False
-	if p.FailurePolicy != policy.Ignore {
-		out.failing = s.All(out.matched, exists, no.Negate(), failing)
-		if b.ParamRef != nil && b.ParamRef.NotFoundAction != policy.NotFoundAllow {
-			out.failing = s.Disjoin(out.failing, s.Conjoin(out.matched, exists.Negate()))
-		}
-	}
-	evaluate = see(roots)
+	expressions := r.evaluator(p, out.roots)
 	for i, x := range p.validations {
-		v := m.toBool(evaluate(x, p.Policy.Validations[i].Expr))
+		v := m.toBool(expressions.valueOf(x, p.Policy.Validations[i].Expr))
 		denied := s.Conjoin(v.isBool, v.truth.Negate())
 		if p.FailurePolicy != policy.Ignore {
 			denied = s.Disjoin(denied, v.err)
 		}
 		out.values = append(out.values, v)
 		out.validations = append(out.validations, s.Conjoin(out.applies, denied))
+	}
+	return out
+}
+
+// match evaluates the rules, the selectors and the match conditions of a policy with a binding; of a mutating policy
+// for the object so far.
+func (r *request) match(p *program, b *policy.Binding, object *value) *invocation {
+	m, s := r.m, r.m.store
+	out := &invocation{no: solve.False, applies: solve.False, failing: solve.False}
+	out.matched = s.Conjoin(r.matches(p.Policy, p.MatchConstraints), r.matches(p.Policy, b.MatchResources))
+	if out.matched == solve.False {
+		out.exists = solve.False
+		for range p.conditions {
+			out.conditions = append(out.conditions, failure())
+		}
+		return out
+	}
+	out.roots, out.exists = r.rootsFor(p.Policy, b)
+	withoutNamespace := cloneRoots(out.roots)
+	if object != nil {
+		withoutNamespace = r.mutationRoots(out.roots, object)
+	}
+	withoutNamespace["namespaceObject"] = newLeaf(nullLeaf{})
+	expressions := r.evaluator(p, withoutNamespace)
+	failing := solve.False
+	for i, c := range p.conditions {
+		v := m.toBool(expressions.valueOf(c, p.MatchConditions[i].Expr))
+		out.conditions = append(out.conditions, v)
+		out.no = s.Disjoin(out.no, s.Conjoin(v.isBool, v.truth.Negate()))
+		failing = s.Disjoin(failing, v.err)
+	}
+	out.applies = s.All(out.matched, out.exists, out.no.Negate(), failing.Negate())
+	if p.FailurePolicy != policy.Ignore {
+		out.failing = s.All(out.matched, out.exists, out.no.Negate(), failing)
+		if b.ParamRef != nil && b.ParamRef.NotFoundAction != policy.NotFoundAllow {
+			out.failing = s.Disjoin(out.failing, s.Conjoin(out.matched, out.exists.Negate()))
+		}
 	}
 	return out
 }
@@ -155,32 +186,41 @@ func cloneRoots(roots map[string]*value) map[string]*value {
 	return out
 }
 
-// evaluator evaluates expressions of a policy, and each of its variables once.
-func (r *request) evaluator(p *program, roots map[string]*value) func(*ast.AST, policy.Expr) *value {
-	known := map[string]*value{}
-	var run func(tree *ast.AST, x policy.Expr) *value
-	f := &frame{machine: r.m, roots: roots}
-	run = func(tree *ast.AST, x policy.Expr) *value {
-		if tree == nil {
-			return failure()
-		}
-		before := r.m.at
-		r.m.at = source{policy: p.Policy, expr: x, ast: tree}
-		defer func() { r.m.at = before }()
-		return f.evaluate(tree.Expr(), nil)
+// An evaluator evaluates expressions of a policy, and each of its variables once.
+type evaluator struct {
+	*frame
+	of    *program
+	known map[string]*value // variables
+}
+
+func (r *request) evaluator(p *program, roots map[string]*value) *evaluator {
+	e := &evaluator{&frame{machine: r.m, roots: roots}, p, map[string]*value{}}
+	e.frame.variables = e.variable
+	return e
+}
+
+// valueOf returns the value of an expression.
+func (e *evaluator) valueOf(tree *ast.AST, x policy.Expr) *value {
+	if tree == nil {
+		return failure()
 	}
-	f.variables = func(name string) *value {
-		if known[name] == nil {
-			tree, ok := p.variables[name]
-			if !ok {
-				return nil
-			}
-			known[name] = failure() // of a variable that uses itself
-			known[name] = run(tree, p.exprs[name])
+	before := e.at
+	e.at = source{policy: e.of.Policy, expr: x, ast: tree}
+	defer func() { e.at = before }()
+	return e.evaluate(tree.Expr(), nil)
+}
+
+// variable returns the value of a variable; nil: the policy does not have it.
+func (e *evaluator) variable(name string) *value {
+	if e.known[name] == nil {
+		tree, ok := e.of.variables[name]
+		if !ok {
+			return nil
 		}
-		return known[name]
+		e.known[name] = failure() // of a variable that uses itself
+		e.known[name] = e.valueOf(tree, e.of.exprs[name])
 	}
-	return run
+	return e.known[name]
 }
 
 // rootsFor returns the names with the params that a binding selects, and the condition that there are any. A selector

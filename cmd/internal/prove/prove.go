@@ -313,14 +313,22 @@ func (r *Room) search(ctx context.Context, req *request, goal solve.Formula, con
 func (r *Room) explainDoubt(m *machine, goal solve.Formula, refusal string, out *Result) {
 	out.Answer = Undecided
 	used := m.store.Variables(goal)
+	causes := map[*opaque]bool{}
+	for _, o := range slices.Backward(m.unknown) { // arguments before results
+		if causes[o] = causes[o] || o.isIn(used); causes[o] {
+			for _, argument := range o.of {
+				causes[argument] = true
+			}
+		}
+	}
 	for _, o := range m.unknown {
-		if o.isIn(used) {
+		if causes[o] {
 			out.addReason(o.toReason())
 		}
 	}
 	if len(out.Reasons) == 0 {
 		out.Reasons = []Reason{{Message: cmp.Or(refusal,
-			"the API server changes the candidate objects when it prepares them, and both answers are then equal")}}
+			"the API server changes the candidate objects when it prepares them, and they do not refute the claim then")}}
 	}
 }
 

@@ -127,8 +127,21 @@ func (r *Room) trialOf(old, now *Side) trial {
 	return func(ctx context.Context, ex *Example) (bool, []string, error) { return r.ask(ctx, ex, old, now) }
 }
 
-// replay asks engines about a model: it returns whether they confirm it, and which policies prevented it.
+// replay asks engines about a model: it returns whether they confirm it, and which policies prevented it. The names of
+// items may matter or not.
 func (r *Room) replay(ctx context.Context, req *request, m *solve.Model, confirm trial) (ex *Example, confirmed bool,
+	deniers []string, err error) {
+	defer func() { req.m.exact = false }()
+	for _, req.m.exact = range []bool{false, true} {
+		ex, confirmed, deniers, err = r.replayAs(ctx, req, m, confirm)
+		if confirmed || err != nil || len(deniers) > 0 {
+			break
+		}
+	}
+	return ex, confirmed, deniers, err
+}
+
+func (r *Room) replayAs(ctx context.Context, req *request, m *solve.Model, confirm trial) (ex *Example, confirmed bool,
 	deniers []string, err error) {
 	ex = req.toExample(m)
 	ex.Objects = append(ex.Objects, req.paramObjects(m)...)

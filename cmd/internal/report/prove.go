@@ -25,6 +25,17 @@ type Proof struct {
 	Types    *schema.Registry     // for the order of the members of objects
 	About    Subject
 	Policies []string // in the order of the old decision, if it is about their order
+	Error    *ProofError
+}
+
+// A ProofError is the expression that a claim is about, and its error in the example.
+type ProofError struct {
+	Policy  *policy.Policy
+	Binding string
+	Part    policy.Part
+	Message string // the server's text; empty without an example
+	Err     error  // with that text; nil if the server does not report it
+	Reason  blame.Reason
 }
 
 // A Subject determines what an example shows.
@@ -36,6 +47,7 @@ const (
 	AboutResults Subject = "results"    // validating policies deny the result of mutating ones
 	AboutAgain   Subject = "second run" // a mutating policy changes its own result
 	AboutOrder   Subject = "order"      // the results of two mutating policies depend on their order
+	AboutErrors  Subject = "errors"     // an expression is an error
 )
 
 // ProofFormats returns the formats of [WriteProofs].
@@ -162,9 +174,12 @@ func (t *textWriter) exampleBlocks(p Proof) []block {
 	item := Item{Request: f.Request, Prepared: f.Old.Prepared, Decision: f.Old.Decision, Reasons: p.Reasons}
 	out := []block{{label: "request", style: bold, message: item.subject() + " in " + p.Case.Resource.GroupVersion().String() +
 		userText(f.Request)}}
-	if p.About == AboutSets {
+	switch p.About {
+	case AboutSets:
 		out = append(out, t.answerBlocks(p, item)...)
-	} else {
+	case AboutErrors:
+		out = append(out, p.errorBlock())
+	default:
 		out = append(out, t.mutationBlocks(p, item)...)
 	}
 	show := func(label string, object map[string]any) {
@@ -193,6 +208,34 @@ func (t *textWriter) answerBlocks(p Proof, item Item) []block {
 		b.label, b.message, b.footers, b.hint = "the claim", "fails", nil, ""
 	}
 	return []block{b, {label: "admitted by " + p.New, style: green, message: ignoredText(f.New.Decision)}}
+}
+
+// errorBlock shows the error of an expression.
+func (p Proof) errorBlock() block {
+	e := p.Error
+	b := block{label: "error", style: red, message: headline(e.Message, e.Err, e.Part.Expr), err: e.Err, expr: e.Part.Expr,
+		mark: markOf(e.Part.Expr, policy.Position{}, e.Err), policy: e.Policy.Name,
+		footers: []string{origin(e.Policy.Name, e.Binding, ""), e.effect()}}
+	if len(e.Reason.Expr.Src) > 0 {
+		b = b.addReason(e.Reason, nil)
+	}
+	b.hint = hintFor(failing{message: e.Message, err: e.Err, expr: b.expr, request: p.Found.Request})
+	return b
+}
+
+// effect describes what the server does because of the error.
+func (e *ProofError) effect() string {
+	switch {
+	case e.Part.Use == policy.UseMessageExpression:
+		return "the denial does not have this message"
+	case e.Policy.FailurePolicy == policy.Ignore && e.Policy.Kind == policy.Mutating:
+		return "failurePolicy Ignore: the object stays as it is"
+	case e.Policy.FailurePolicy == policy.Ignore:
+		return "failurePolicy Ignore: the error changes nothing"
+	case e.Part.Use == policy.UseVariable:
+		return "it is an error of the expressions that read it"
+	}
+	return "failurePolicy Fail makes the error a violation"
 }
 
 // mutationBlocks shows what mutating policies make of a request.
@@ -300,6 +343,9 @@ func casesIn(all []prove.Case) string {
 
 type jsonProof struct {
 	Claim   string            `json:"claim"`
+	Policy  string            `json:"policy,omitempty"` // of the expression that the claim is about
+	Field   string            `json:"field,omitempty"`
+	Place   string            `json:"place,omitempty"`
 	Answer  prove.Answer      `json:"answer"`
 	Cases   []string          `json:"cases"`
 	Example *jsonExample      `json:"example,omitempty"`
@@ -316,6 +362,7 @@ type jsonExample struct {
 	New       *jsonResponse    `json:"new,omitempty"`
 	Policy    string           `json:"policy,omitempty"`
 	Field     string           `json:"field,omitempty"`
+	Error     string           `json:"error,omitempty"` // of an expression
 	Results   *[2]jsonMutated  `json:"results,omitempty"`
 }
 
@@ -358,6 +405,9 @@ func writeProofsJSON(w io.Writer, o Options, all []Proof) error {
 	}{APIVersion: APIVersion, Kind: "ProofList", Rejected: refusedOf(o.Rejected), Items: []jsonProof{}}
 	for _, p := range all {
 		out := jsonProof{Claim: p.Claim, Answer: p.Answer, Tried: p.Tried, Cases: []string{}}
+		if e := p.Error; e != nil {
+			out.Policy, out.Field, out.Place = e.Policy.Name, e.Part.Field, e.Part.Locate(0).String()
+		}
 		for _, c := range p.Cases {
 			out.Cases = append(out.Cases, c.String())
 		}
@@ -376,7 +426,9 @@ func writeProofsJSON(w io.Writer, o Options, all []Proof) error {
 				now := itemOf(f.Request, f.New.Decision)
 				out.Example.New = &now.Response
 			}
-			out.Example.Results = resultsOf(p)
+			if out.Example.Results = resultsOf(p); p.Error != nil {
+				out.Example.Policy, out.Example.Field, out.Example.Error = out.Policy, out.Field, p.Error.Message
+			}
 		}
 		list.Items = append(list.Items, out)
 	}
