@@ -108,6 +108,8 @@ func (e *Engine) leaveValidation(req *Request, d *Decision) {
 		d.leave("warnings about the key pair, which this program does not read")
 	case !registry.Judges(req.Kind.GroupKind()):
 		d.leave(registry.Unvalidated)
+	case req.Kind.GroupKind() == definitionKind && registry.HasRules(req.Object):
+		d.leave("compilation of validation rules")
 	case req.Kind.GroupKind() == serviceKind && registry.Allocates(req.Object, req.OldObject,
 		prepare.MadeUpMembers(req.Object, resource)):
 		d.leave("allocation of the given addresses and ports")
@@ -115,6 +117,8 @@ func (e *Engine) leaveValidation(req *Request, d *Decision) {
 }
 
 var (
+	definitionKind = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
+
 	secretKind  = schema.GroupKind{Kind: "Secret"}
 	serviceKind = schema.GroupKind{Kind: "Service"}
 )

@@ -37,21 +37,21 @@ func read(documents string) ([]map[string]any, error) {
 		if err := yaml.Unmarshal([]byte(text), &object); err != nil {
 			return nil, err
 		}
-		all = append(all, toIntegers(object).(map[string]any))
+		all = append(all, ToIntegers(object).(map[string]any))
 	}
 	return all, nil
 }
 
-// toIntegers makes the numbers of a YAML document those of a JSON tree.
-func toIntegers(v any) any {
+// ToIntegers makes the numbers of a YAML document those of a JSON tree.
+func ToIntegers(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		for name, member := range v {
-			v[name] = toIntegers(member)
+			v[name] = ToIntegers(member)
 		}
 	case []any:
 		for i := range v {
-			v[i] = toIntegers(v[i])
+			v[i] = ToIntegers(v[i])
 		}
 	case float64:
 		if n := int64(v); float64(n) == v {
@@ -130,6 +130,9 @@ func places(v any, t *shape.Type, path string) (present, absent []place) {
 		}
 	case []any:
 		for i := range v {
+			if t.Elem == nil { // the field may have any value
+				break
+			}
 			at := place{path: fmt.Sprintf("%s[%d]", path, i), typ: t.Elem, value: v[i],
 				set: func(value any) { v[i] = value }}
 			if t.Elem.Kind != shape.Struct {

@@ -10,5 +10,8 @@ const misuse = "certs: this program does not read certificates"
 // CheckPair must not be called.
 func CheckPair(_, _ []byte) error { panic(misuse) }
 
+// CheckAuthorities must not be called.
+func CheckAuthorities([]byte) error { panic(misuse) }
+
 // Organizations must not be called.
 func Organizations([]byte) ([]string, error) { panic(misuse) }

@@ -18,9 +18,10 @@ import (
 
 // A metaRule is a kind's rule for metadata, in addition to the common ones.
 type metaRule struct {
-	name  metavalidation.ValidateNameFunc // nil: the common rule
-	plain bool                            // finalizers may be any qualified names
-	long  bool                            // a declarative rule judges the name, with other messages, not generateName
+	name  metavalidation.ValidateNameFunc                             // nil: the common rule
+	of    func(object map[string]any) metavalidation.ValidateNameFunc // in place of name
+	plain bool                                                        // finalizers may be any qualified names
+	long  bool                                                        // a declarative rule judges the name, with other messages, not generateName
 }
 
 var (
@@ -30,6 +31,8 @@ var (
 	segment   = metaRule{name: func(name string, _ bool) []string { return content.IsPathSegmentName(name) }}
 	free      = metaRule{name: func(string, bool) []string { return nil }}
 )
+
+var definitionKind = apischema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
 
 // metaRules are the rules of built-in kinds (pkg/apis/*/validation/validation.go of v1.37.2). The metadata of a kind
 // that is missing here is not validated: the server may refuse it.
@@ -47,6 +50,7 @@ func init() {
 			"MutatingWebhookConfiguration":   {name: metavalidation.NameIsDNSSubdomain, plain: true},
 			"ValidatingWebhookConfiguration": {name: metavalidation.NameIsDNSSubdomain, plain: true},
 		},
+		definitionKind.Group: {definitionKind.Kind: {of: definitionName, plain: true}},
 		"apps": {
 			"ControllerRevision": subdomain, "DaemonSet": subdomain, "Deployment": subdomain, "ReplicaSet": subdomain,
 			"StatefulSet": label,
@@ -83,6 +87,21 @@ func init() {
 	}
 }
 
+// definitionName returns the rule for the name of a CustomResourceDefinition.
+func definitionName(object map[string]any) metavalidation.ValidateNameFunc {
+	at := place{value: object}
+	spec := at.member("spec")
+	names, group := spec.member("names"), spec.member("group")
+	plural := names.member("plural")
+	return func(name string, prefix bool) []string {
+		messages := metavalidation.NameIsDNSSubdomain(name, prefix)
+		if name != plural.text()+"."+group.text() {
+			messages = append(messages, `must be spec.names.plural+"."+spec.group`)
+		}
+		return messages
+	}
+}
+
 // withoutManagedFields returns an object without managedFields, which the server writes itself.
 func withoutManagedFields(object map[string]any) map[string]any {
 	o := tree.Object(object)
@@ -97,10 +116,12 @@ func withoutManagedFields(object map[string]any) map[string]any {
 func (b Builtin) newMetadata(object map[string]any) (errs field.ErrorList, done bool) {
 	path := field.NewPath("metadata")
 	metadata := tree.Object(object).Metadata()
-	if isPlain(metadata) && (metadata["namespace"] != nil) == b.Namespaced {
+	rule, known := metaRules[b.Kind]
+	if rule.of != nil {
+		rule.name = rule.of(object)
+	} else if isPlain(metadata) && (metadata["namespace"] != nil) == b.Namespaced {
 		return nil, true
 	}
-	rule, known := metaRules[b.Kind]
 	if !known || rule.name == nil {
 		return nil, !known
 	}
