@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -171,6 +172,9 @@ func newValue(r *rand.Rand, t *shape.Type, was any, depth int) any {
 		}
 		return n
 	case shape.String:
+		if others := respell(was); len(others) > 0 && r.IntN(2) == 0 {
+			return pick(others)
+		}
 		return pick(words)
 	case shape.Bytes:
 		return base64.StdEncoding.EncodeToString([]byte(pick(words)))
@@ -210,6 +214,19 @@ func newValue(r *rand.Rand, t *shape.Type, was any, depth int) any {
 			}
 		}
 		return m
+	}
+	return nil
+}
+
+// respell returns other spellings of an address or a network, which some servers accept; none for other values.
+func respell(v any) []string {
+	text, _ := v.(string)
+	if addr, err := netip.ParseAddr(text); err == nil && addr.Is4() {
+		return []string{"0" + text, "::ffff:" + text, text + " "}
+	}
+	if net, err := netip.ParsePrefix(text); err == nil && net.Addr().Is4() {
+		return []string{"0" + text, fmt.Sprintf("::ffff:%s/%d", net.Addr(), 96+net.Bits()),
+			netip.PrefixFrom(net.Addr().Next(), net.Bits()).String()}
 	}
 	return nil
 }
