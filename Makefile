@@ -51,7 +51,7 @@ lowerings: ## what generated policies of the dialect answer beside their native 
 
 .PHONY: prove-agree
 prove-agree: ## what formulas of celgate prove say of expressions and mutations beside the engine, N (1000000) answers; SEED draws them
-	$(GO) test ./cmd/internal/prove -run 'TestAgreement$$|TestMutationAgreement' -count=1 -v -timeout 4h -args -comparisons=$(or $(N),1000000) $(if $(SEED),-seed=$(SEED))
+	$(GO) test ./cmd/internal/prove -run 'TestAgreement$$|TestErrorAgreement|TestMutationAgreement|TestRecipes' -count=1 -v -timeout 4h -args -comparisons=$(or $(N),1000000) $(if $(SEED),-seed=$(SEED))
 
 .PHONY: prove-edits
 prove-edits: ## edits validations of a folder, POLICIES=DIR, as mistakes do and asks celgate prove about both directions; prints what share of the validations is decided

@@ -30,7 +30,8 @@ import (
 // A world is everything that a command decides with: policies in force and the state of the cluster.
 type world struct {
 	set      policy.Set
-	rejected []report.Rejection // policies and bindings that cannot be decoded
+	rejected []report.Rejection   // policies and bindings that cannot be decoded
+	written  []*manifest.Document // among them the policies and bindings
 
 	version string // of Kubernetes; empty: the newest
 	types   *schema.Registry
@@ -179,7 +180,7 @@ var builtinGroups = map[string]struct{}{"": {}, "apps": {}, "batch": {}, "networ
 // addPolicies puts policies and bindings into the set and returns the other documents.
 func (w *world) addPolicies(c *console, docs []*manifest.Document) []*manifest.Document {
 	bundle := manifest.NewBundle(docs...) // suites may lie beside the policies
-	w.set = bundle.Set
+	w.set, w.written = bundle.Set, docs
 	for _, d := range bundle.Reviews {
 		c.raise(exitFailed)
 		c.say(prefixPlace(d.Position(), "an AdmissionReview is not a policy"), "give it as an argument, without -p")
@@ -204,6 +205,17 @@ func (w *world) addPolicies(c *console, docs []*manifest.Document) []*manifest.D
 	}
 	w.foreign = c.sayForeign(others)
 	return others
+}
+
+// manifest returns the object of a policy or a binding, nil if it was not read.
+func (w *world) manifest(ref policy.Ref) map[string]any {
+	i := slices.IndexFunc(w.written, func(d *manifest.Document) bool {
+		return policy.IsRecognised(d.Object) && policy.RefOf(d.Object) == ref
+	})
+	if i < 0 {
+		return nil
+	}
+	return w.written[i].Object
 }
 
 // undecodableRejection returns the rejection of a document that has the kind of a policy and cannot be decoded.

@@ -340,6 +340,10 @@ func (p *proving) findVacuous(ctx context.Context) error {
 		if found, undecided, err = b.room.Vacuous(ctx, b.sets[0].side); err != nil {
 			return err
 		}
+		for _, r := range b.sets[0].side.Outside() {
+			p.raiseProof(exitUndecided)
+			p.say(r.Message, "")
+		}
 		if undecided > 0 {
 			p.raiseProof(exitUndecided)
 			p.say(fmt.Sprintf("%d questions are undecided", undecided), "")
@@ -363,20 +367,25 @@ func (p *proving) findErrors(ctx context.Context) error {
 	if len(b.options.Rejected) == 0 {
 		ctx, stop := interruptible(ctx)
 		defer stop()
-		answers, outside, err := b.room.ErrorFree(ctx, b.sets[0].side)
+		answers, err := b.room.ErrorFree(ctx, b.sets[0].side)
 		if err != nil {
 			return err
 		}
 		for _, a := range answers {
 			all = append(all, p.newErrorProof(ctx, b, a))
 		}
-		for _, r := range outside {
-			result := &prove.Result{Answer: prove.Undecided, Reasons: []prove.Reason{r}}
-			all = append(all, p.newProof(ctx, b.room, "the expressions of policy "+r.Policy+" are never an error",
-				b.sets[0], b.sets[0], result))
-		}
+		all = append(all, p.outsideProofs(ctx, b, "does not have an expression that is an error")...)
 	}
 	return writeProofs(b.open, b.options, all)
+}
+
+// outsideProofs returns the answers about policies of the dialect without a native form.
+func (p *proving) outsideProofs(ctx context.Context, b *beginning, property string) (all []report.Proof) {
+	for _, r := range b.sets[0].side.Outside() {
+		all = append(all, p.newProof(ctx, b.room, "policy "+r.Policy+" "+property, b.sets[0], b.sets[0],
+			&prove.Result{Answer: prove.Undecided, Reasons: []prove.Reason{r}}))
+	}
+	return all
 }
 
 // newErrorProof returns the answer about one expression, with the error of a counterexample.
@@ -465,7 +474,12 @@ func (p *proving) askMutations(ctx context.Context, about report.Subject,
 			proof.About, proof.Policies = about, a.Policies
 			all = append(all, proof)
 		}
-		if len(answers) == 0 {
+		property := "does not change its own result"
+		if about == report.AboutOrder {
+			property = "has the same result in every order"
+		}
+		all = append(all, p.outsideProofs(ctx, b, property)...)
+		if len(all) == 0 {
 			return &usageError{fmt.Errorf("%s: contains only one MutatingAdmissionPolicy that is in force", b.sets[0].name)}
 		}
 	}
@@ -479,7 +493,7 @@ func (p *proving) newProven(room *prove.Room, name string, w *world) (*proven, [
 		return nil, nil, err
 	}
 	rejected := w.rejections(engine)
-	side, err := room.NewSide(w.policiesInForce(p.console, rejected))
+	side, err := room.NewSide(w.policiesInForce(p.console, rejected), w.manifest)
 	return &proven{name, w, side}, rejected, err
 }
 

@@ -81,7 +81,7 @@ func messages(r *Result) (all []string) {
 func bind(t *testing.T, r *Room, p *policy.Policy) *Side {
 	t.Helper()
 	s, err := r.NewSide(&policy.Set{Policies: []*policy.Policy{p}, Bindings: []*policy.Binding{{Kind: p.Kind,
-		APIVersion: p.APIVersion, Name: p.Name, PolicyName: p.Name, Actions: []policy.Action{policy.Deny}}}})
+		APIVersion: p.APIVersion, Name: p.Name, PolicyName: p.Name, Actions: []policy.Action{policy.Deny}}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

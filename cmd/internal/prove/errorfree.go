@@ -25,17 +25,17 @@ type ErrorFree struct {
 // of its bindings. An error counts if it has an effect: of a match condition if no other one is false, of a validation
 // or an audit annotation if all match conditions are true, of a messageExpression if the validation is also false, of a
 // variable if an expression that reads it is an error, too. Mutating policies are examined one by one.
-func (r *Room) ErrorFree(ctx context.Context, s *Side) (all []ErrorFree, outside []Reason, err error) {
+func (r *Room) ErrorFree(ctx context.Context, s *Side) (all []ErrorFree, err error) {
 	for _, p := range slices.Concat(s.programs, s.mutators) {
 		for x := range p.Expressions() {
 			one, err := r.errorFree(ctx, s, p, x)
 			if err != nil {
-				return nil, nil, err
+				return nil, err
 			}
 			all = append(all, *one)
 		}
 	}
-	return all, s.dialectReasons(), nil
+	return all, nil
 }
 
 // errorFree examines one expression with each binding of its policy.
@@ -47,7 +47,7 @@ func (r *Room) errorFree(ctx context.Context, s *Side, p *program, x policy.Part
 		out.Cases = casesOf(r.Types, []*policy.Policy{p.Policy})
 	}
 	bound := false
-	for b := range s.Set.EachBinding() {
+	for b := range s.native.set.EachBinding() {
 		if !b.Binds(p.Policy) || p.Kind == policy.Mutating && b.DryRun() {
 			continue
 		}
@@ -103,7 +103,7 @@ func (r *Room) isolate(p *program, b *policy.Binding) (*Side, error) {
 	if p.Kind == policy.Mutating {
 		once.Reinvocation = policy.Never
 	}
-	return r.NewSide(&policy.Set{Policies: []*policy.Policy{&once}, Bindings: []*policy.Binding{b}})
+	return r.NewSide(&policy.Set{Policies: []*policy.Policy{&once}, Bindings: []*policy.Binding{b}}, nil)
 }
 
 // program returns the policy of a side with one policy, and its binding.

@@ -56,7 +56,7 @@ func (r *Room) Holds(ctx context.Context, claim string, s *Side, resources []str
 			return nil, err
 		}
 	}
-	old, err := r.NewSide(set)
+	old, err := r.NewSide(set, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -120,7 +120,7 @@ func (r *request) pass(s *Side, order []*program, object *value, when func(*prog
 	st := r.m.store
 	out := mutated{object: object, ran: solve.False, dirty: solve.False, failing: solve.False}
 	for _, p := range order {
-		for b := range s.Set.EachBinding() {
+		for b := range s.native.set.EachBinding() {
 			if !b.Binds(p.Policy) || b.DryRun() {
 				continue
 			}

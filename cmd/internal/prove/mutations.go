@@ -20,8 +20,8 @@ type Changing struct {
 	*Result
 }
 
-// HasMutations reports whether mutating policies are in force.
-func (s *Side) HasMutations() bool { return len(s.mutators) > 0 }
+// HasMutations reports whether mutating policies are in force, or policies without a native form, which may mutate.
+func (s *Side) HasMutations() bool { return len(s.mutators)+len(s.native.outside) > 0 }
 
 // mostOrdered is the maximum number of mutating policies for which all orders are examined.
 const mostOrdered = 3
@@ -30,7 +30,7 @@ const mostOrdered = 3
 // change, in every order of the mutating policies.
 func (r *Room) Accepts(ctx context.Context, changes, checks *Side) (*Result, error) {
 	out := &Result{Answer: Proved}
-	outside := append(changes.dialectReasons(), checks.dialectReasons()...)
+	outside := slices.Concat(changes.native.outside, checks.native.outside)
 	if len(outside) > 0 {
 		out.Answer, out.Reasons = Undecided, outside
 		return out, nil
@@ -96,13 +96,6 @@ func (out *Result) isOutsideFor(c Case) bool {
 	return why != ""
 }
 
-// dialectReasons names the policies of a kind that prove does not support.
-func (s *Side) dialectReasons() []Reason {
-	return slices.DeleteFunc(s.outsideReasons(), func(r Reason) bool {
-		return slices.ContainsFunc(s.mutators, func(p *program) bool { return p.Name == r.Policy })
-	})
-}
-
 // ordersOf returns all orders of a few policies; nil: there are too many.
 func ordersOf(all []*program) [][]*program {
 	if len(all) > mostOrdered {
@@ -149,7 +142,7 @@ func (r *Room) join(changes, checks *Side) (*Side, error) {
 		for _, p := range programs {
 			set.Policies = append(set.Policies, p.Policy)
 		}
-		for b := range s.Set.EachBinding() {
+		for b := range s.native.set.EachBinding() {
 			if slices.ContainsFunc(programs, func(p *program) bool { return b.Binds(p.Policy) }) {
 				set.Bindings = append(set.Bindings, b)
 			}
@@ -157,7 +150,7 @@ func (r *Room) join(changes, checks *Side) (*Side, error) {
 	}
 	add(changes, changes.mutators)
 	add(checks, checks.programs)
-	return r.NewSide(set)
+	return r.NewSide(set, nil)
 }
 
 // restrict returns a side with some of the mutating policies of another, which run once.
@@ -168,12 +161,12 @@ func (r *Room) restrict(s *Side, programs ...*program) (*Side, error) {
 		once.Reinvocation = policy.Never
 		set.Policies = append(set.Policies, &once)
 	}
-	for b := range s.Set.EachBinding() {
+	for b := range s.native.set.EachBinding() {
 		if slices.ContainsFunc(programs, func(p *program) bool { return b.Binds(p.Policy) }) {
 			set.Bindings = append(set.Bindings, b)
 		}
 	}
-	return r.NewSide(set)
+	return r.NewSide(set, nil)
 }
 
 // denialAfter asks whether validating policies deny a request that mutating policies change in an order.

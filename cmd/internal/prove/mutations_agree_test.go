@@ -328,7 +328,7 @@ func (a *agreement) mutation(kind schema.GroupVersionKind, change, check string)
 func (a *agreement) trySide(text string) *Side {
 	set := &policy.Set{}
 	addAll(a.t, set, text)
-	s, err := a.room.NewSide(set)
+	s, err := a.room.NewSide(set, nil)
 	if err != nil {
 		a.t.Fatal(err)
 	}

@@ -24,6 +24,7 @@ import (
 // A program is a policy with the syntax trees of its expressions.
 type program struct {
 	*policy.Policy
+	origin      string     // the name of the policy of which it is the native form; else its own
 	conditions  []*ast.AST // nil: it does not compile
 	variables   map[string]*ast.AST
 	exprs       map[string]policy.Expr // of variables
@@ -452,7 +453,7 @@ func operationsOf(sub string) []string {
 // isKept reports whether a set contains a clause unchanged.
 func (s *Side) isKept(k clause) bool {
 	for _, p := range s.programs {
-		for b := range s.Set.EachBinding() {
+		for b := range s.native.set.EachBinding() {
 			if b.Binds(p.Policy) && denies(b) && sameText(k.program.Policy, p.Policy) &&
 				reflect.DeepEqual(k.binding.MatchResources, b.MatchResources) &&
 				reflect.DeepEqual(k.binding.ParamRef, b.ParamRef) && hasRule(p.Policy, k) {

@@ -45,6 +45,7 @@ func (a Answer) rankOf() int {
 type Side struct {
 	Set *policy.Set // the policies and bindings that are in force
 
+	native   *lowered
 	programs []*program // of validating policies
 	mutators []*program // of mutating ones, in the order of their names
 	engine   *celgate.Engine
@@ -65,18 +66,23 @@ func NewRoom(types *schema.Registry, minor string) (*Room, error) {
 	return &Room{Types: types, KubeVersion: minor, envs: envs}, err
 }
 
-// NewSide returns a side of a set.
-func (r *Room) NewSide(set *policy.Set) (*Side, error) {
+// NewSide returns a side of a set. Policies of the dialect take part if they have a native form, for which their
+// manifests are needed; nil: they do not take part.
+func (r *Room) NewSide(set *policy.Set, manifest Manifest) (*Side, error) {
 	s := &Side{Set: set}
+	if manifest == nil {
+		manifest = func(policy.Ref) map[string]any { return nil }
+	}
 	var err error
-	for _, p := range set.Policies {
-		if p.Kind == policy.Admission {
-			continue
-		}
+	if s.native, err = r.lower(set, manifest); err != nil {
+		return nil, err
+	}
+	for _, p := range s.native.set.Policies {
 		made, err := compileProgram(r.envs, p)
 		if err != nil {
 			return nil, err
 		}
+		made.origin = cmp.Or(s.native.origins[p.Ref()], p.Name)
 		if p.Kind == policy.Mutating {
 			s.mutators = append(s.mutators, made)
 			continue
@@ -87,6 +93,9 @@ func (r *Room) NewSide(set *policy.Set) (*Side, error) {
 	s.engine, err = celgate.New(set, celgate.Options{KubeVersion: r.KubeVersion, Types: r.Types})
 	return s, err
 }
+
+// Outside returns the policies and bindings that no question is about, because they do not have a native form.
+func (s *Side) Outside() []Reason { return s.native.outside }
 
 // A Reason is the reason why an answer is undecided, with the responsible part of an expression.
 type Reason struct {
@@ -136,7 +145,7 @@ func denies(b *policy.Binding) bool { return slices.Contains(b.Actions, policy.D
 func (s *Side) clauses() []clause {
 	var all []clause
 	for _, p := range s.programs {
-		for b := range s.Set.EachBinding() {
+		for b := range s.native.set.EachBinding() {
 			if !b.Binds(p.Policy) || !denies(b) {
 				continue
 			}
@@ -151,14 +160,12 @@ func (s *Side) clauses() []clause {
 	return all
 }
 
-// outsideReasons returns the reasons why a whole set cannot be decided.
+// outsideReasons returns the reasons why a whole set cannot be decided by a question about validating policies.
 func (s *Side) outsideReasons() []Reason {
-	var all []Reason
-	for _, p := range s.Set.Policies {
-		if p.Kind != policy.Validating {
-			all = append(all, Reason{Policy: p.Name, Message: fmt.Sprintf("%s has a kind that prove does not support yet",
-				p.Ref())})
-		}
+	all := slices.Clone(s.native.outside)
+	for _, p := range s.mutators {
+		all = append(all, Reason{Policy: p.origin, Message: fmt.Sprintf("%s has a kind that prove does not support yet",
+			p.Ref())})
 	}
 	return all
 }
@@ -213,7 +220,7 @@ const mostTries = 12
 // query searches for a request of a case that a clause of old denies and now admits. At first, only the relevant
 // policies of now take part: those with the same name, and those that denied an earlier model.
 func (r *Room) query(ctx context.Context, c Case, k clause, old, now *Side) (*Result, error) {
-	within := map[string]bool{k.program.Name: true}
+	within := map[string]bool{k.program.origin: true}
 	sizes, keys := map[string]int{}, map[string][]string{}
 	out := &Result{Answer: Proved, Case: c}
 	for round := 0; ; round++ {
@@ -224,10 +231,10 @@ func (r *Room) query(ctx context.Context, c Case, k clause, old, now *Side) (*Re
 		req := newRequest(m, c, r.Types)
 		goal := req.denial(k)
 		for _, p := range now.programs {
-			if !within[p.Name] {
+			if !within[p.origin] {
 				continue
 			}
-			for b := range now.Set.EachBinding() {
+			for b := range now.native.set.EachBinding() {
 				if b.Binds(p.Policy) && denies(b) {
 					goal = m.store.Conjoin(goal, req.invoke(p, b).deny(m.store).Negate())
 				}

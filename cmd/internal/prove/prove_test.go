@@ -29,7 +29,7 @@ func sideOf(t testing.TB, r *Room, text string) *Side {
 	t.Helper()
 	set := &policy.Set{}
 	addAll(t, set, text)
-	s, err := r.NewSide(set)
+	s, err := r.NewSide(set, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

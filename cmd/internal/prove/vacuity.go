@@ -30,7 +30,7 @@ type possibility struct {
 func (r *Room) Vacuous(ctx context.Context, s *Side) (all []Vacuity, undecided int, err error) {
 	for _, p := range s.programs {
 		cases := casesOf(r.Types, []*policy.Policy{p.Policy})
-		for b := range s.Set.EachBinding() {
+		for b := range s.native.set.EachBinding() {
 			if !b.Binds(p.Policy) || len(cases) == 0 {
 				continue
 			}

@@ -162,7 +162,7 @@ func (t *textWriter) proof(p Proof) {
 		}
 		blocks = append(blocks, b)
 	}
-	if p.Answer != prove.Counterexample {
+	if p.Answer != prove.Counterexample && (len(p.Cases) > 0 || p.Answer == prove.Proved) {
 		blocks = append(blocks, block{label: "asked", style: bold, message: casesIn(p.Cases)})
 	}
 	t.blocksOf(blocks)
