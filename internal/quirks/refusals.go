@@ -51,24 +51,20 @@ var added = []struct {
 	kind  string         // of the object; empty: any
 	field pattern.Regexp // the refused field
 	but   pattern.Regexp // the details of errors that older minors have, too; nil: none
-	only  pattern.Regexp // the details; nil: any
 }{
 	// k8s.io/apiextensions-apiserver pkg/registry/customresource/validator.go v0.37.2: metadata that do not decode
-	{"1.37", "", pattern.New(`^metadata$`), nil, nil},
+	{"1.37", "", pattern.New(`^metadata$`), nil},
 	// pkg/apis/apps/validation/validation.go v1.35.4: claims of a StatefulSet
-	{"1.35", "StatefulSet", pattern.New(`^spec\.volumeClaimTemplates\[`), nil, nil},
+	{"1.35", "StatefulSet", pattern.New(`^spec\.volumeClaimTemplates\[`), nil},
 	// pkg/apis/apps/validation/validation.go v1.34.4: the Pods of a StatefulSet, of which minors before only require
 	// that they always run
 	{"1.34", "StatefulSet", pattern.New(`^spec\.template\.spec\b`),
-		pattern.New(`^(supported values: "Always"|activeDeadlineSeconds in StatefulSet .*)$`), nil},
+		pattern.New(`^(supported values: "Always"|activeDeadlineSeconds in StatefulSet .*)$`)},
 	// pkg/apis/apps/validation/validation.go v1.33.13
-	{"1.33", "StatefulSet", pattern.New(`^spec\.serviceName$`), nil, nil},
+	{"1.33", "StatefulSet", pattern.New(`^spec\.serviceName$`), nil},
 	// pkg/apis/autoscaling/validation/validation.go v1.34.4
 	{"1.34", "HorizontalPodAutoscaler",
-		pattern.New(`^spec\.(scaleTargetRef|metrics\[\d+\]\.object\.describedObject)\.apiVersion$`), nil, nil},
-	// k8s.io/apimachinery pkg/util/validation/ip.go v0.33.13: no minor before has the gate StrictIPCIDRValidation
-	{"1.33", "", pattern.New(``), nil,
-		pattern.New(`^must not (?:(?:be|have) an IPv4-mapped IPv6 address|have leading 0s.*|have bits set beyond the prefix length)$`)},
+		pattern.New(`^spec\.(scaleTargetRef|metrics\[\d+\]\.object\.describedObject)\.apiVersion$`), nil},
 }
 
 // Refusals returns the errors of a minor about an object of a kind, given the errors of the newest.
@@ -76,7 +72,7 @@ func Refusals(minor, kind string, errs field.ErrorList) field.ErrorList {
 	errs = slices.DeleteFunc(slices.Clone(errs), func(e *field.Error) bool {
 		for _, a := range added {
 			if IsBefore(minor, a.since) && (a.kind == "" || a.kind == kind) && a.field().MatchString(e.Field) &&
-				(a.but == nil || !a.but().MatchString(e.Detail)) && (a.only == nil || a.only().MatchString(e.Detail)) {
+				(a.but == nil || !a.but().MatchString(e.Detail)) {
 				return true
 			}
 		}

@@ -73,23 +73,3 @@ func TestRefusalsOfStatefulSets(t *testing.T) {
 		}
 	}
 }
-
-// Before 1.33, addresses may have leading zeros.
-func TestRefusalsOfAddresses(t *testing.T) {
-	path := field.NewPath("spec", "clusterIP")
-	for _, c := range []struct {
-		minor, detail string
-		want          int
-	}{
-		{"1.32", "must not have leading 0s", 0},
-		{"1.30", "must not have leading 0s in IP or prefix length", 0},
-		{"1.31", "must not be an IPv4-mapped IPv6 address", 0},
-		{"1.32", "must not have bits set beyond the prefix length", 0},
-		{"1.32", "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)", 1},
-		{"1.36", "must not have leading 0s", 1},
-	} {
-		if got := Refusals(c.minor, "Service", field.ErrorList{field.Invalid(path, "010.0.0.1", c.detail)}); len(got) != c.want {
-			t.Errorf("%s: %q: %v", c.minor, c.detail, got)
-		}
-	}
-}

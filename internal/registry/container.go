@@ -103,8 +103,8 @@ func (j *judge) hostPorts(containers *place, from, to int) {
 }
 
 func (j *judge) variable(at *place) {
-	if name := at.member("name"); j.needs(&name) && !isPlainWord(name.text()) {
-		j.each(&name, name.value, validation.IsRelaxedEnvVarName(name.text()))
+	if name := at.member("name"); j.needs(&name) {
+		j.variableName(&name)
 	}
 	from := at.member("valueFrom")
 	if !from.has() {
@@ -247,10 +247,20 @@ func (j *judge) keyRef(p *place) {
 	}
 }
 
+// variableName requires the name of an environment variable.
+func (j *judge) variableName(p *place) {
+	switch {
+	case j.lacks("RelaxedEnvironmentVariableValidation"):
+		j.each(p, p.value, validation.IsEnvVarName(p.text()))
+	case !isPlainWord(p.text()):
+		j.each(p, p.value, validation.IsRelaxedEnvVarName(p.text()))
+	}
+}
+
 func (j *judge) fileKeyRef(p *place) {
 	key, volume, path := p.member("key"), p.member("volumeName"), p.member("path")
 	if j.needs(&key) {
-		j.each(&key, key.value, validation.IsRelaxedEnvVarName(key.text()))
+		j.variableName(&key)
 	}
 	if j.needs(&volume) {
 		j.dnsLabel(&volume)
@@ -264,7 +274,7 @@ func (j *judge) variablesFrom(list *place) {
 	for i := range list.size() {
 		at := list.item(i)
 		if prefix := at.member("prefix"); prefix.text() != "" {
-			j.each(&prefix, prefix.value, validation.IsRelaxedEnvVarName(prefix.text()))
+			j.variableName(&prefix)
 		}
 		config, secret := at.member("configMapRef"), at.member("secretRef")
 		sources := 0
@@ -598,9 +608,12 @@ func (j *judge) handler(p *place, of *pod) {
 			}
 		case "sleep":
 			seconds := at.member("seconds")
-			if n := seconds.number(); of.grace != nil && (n < 0 || n > *of.grace) {
-				j.invalid(&at, n, fmt.Sprintf("must be non-negative and less than terminationGracePeriodSeconds (%d)",
-					*of.grace))
+			least, said := int64(0), "must be non-negative and less than terminationGracePeriodSeconds (%d)"
+			if j.lacks("PodLifecycleSleepActionAllowZero") {
+				least, said = 1, "must be greater than 0 and less than terminationGracePeriodSeconds (%d)"
+			}
+			if n := seconds.number(); of.grace != nil && (n < least || n > *of.grace) {
+				j.invalid(&at, n, fmt.Sprintf(said, *of.grace))
 			}
 		}
 	}

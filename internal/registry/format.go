@@ -23,6 +23,15 @@ func (j *judge) dnsLabel(p *place) {
 	}
 }
 
+// serviceName requires the name of a Service.
+func (j *judge) serviceName(p *place) {
+	if j.lacks(service.gate) {
+		j.eachText(p, service.early(p.text(), false))
+		return
+	}
+	j.dnsLabel(p)
+}
+
 func (j *judge) dnsSubdomain(p *place) {
 	if text := p.text(); !isPlainName(text) {
 		j.eachText(p, validation.IsDNS1123Subdomain(text))

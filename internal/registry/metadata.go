@@ -21,6 +21,8 @@ type metaRule struct {
 	name  metavalidation.ValidateNameFunc                             // nil: the common rule
 	of    func(object map[string]any) metavalidation.ValidateNameFunc // in place of name
 	plain bool                                                        // finalizers may be any qualified names
+	gate  string                                                      // of name
+	early metavalidation.ValidateNameFunc                             // in place of name where gate is off
 	long  bool                                                        // a declarative rule judges the name, with other messages, not generateName
 }
 
@@ -30,6 +32,8 @@ var (
 	label     = metaRule{name: metavalidation.NameIsDNSLabel}
 	segment   = metaRule{name: func(name string, _ bool) []string { return content.IsPathSegmentName(name) }}
 	free      = metaRule{name: func(string, bool) []string { return nil }}
+	service   = metaRule{name: metavalidation.NameIsDNSLabel, gate: "RelaxedServiceNameValidation",
+		early: metavalidation.NameIsDNS1035Label}
 )
 
 var definitionKind = apischema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
@@ -43,7 +47,7 @@ func init() {
 		"": {
 			"ConfigMap": subdomain, "Endpoints": subdomain, "LimitRange": subdomain, "Namespace": label, "Node": subdomain,
 			"PersistentVolume": subdomain, "PersistentVolumeClaim": subdomain, "Pod": subdomain, "PodTemplate": subdomain,
-			"ReplicationController": long, "ResourceQuota": subdomain, "Secret": subdomain, "Service": label,
+			"ReplicationController": long, "ResourceQuota": subdomain, "Secret": subdomain, "Service": service,
 			"ServiceAccount": subdomain,
 		},
 		"admissionregistration.k8s.io": {
@@ -117,9 +121,12 @@ func (b Builtin) newMetadata(object map[string]any) (errs field.ErrorList, done 
 	path := field.NewPath("metadata")
 	metadata := tree.Object(object).Metadata()
 	rule, known := metaRules[b.Kind]
-	if rule.of != nil {
+	switch {
+	case rule.of != nil:
 		rule.name = rule.of(object)
-	} else if isPlain(metadata) && (metadata["namespace"] != nil) == b.Namespaced {
+	case rule.gate != "" && b.Type.LacksFeature(rule.gate):
+		rule.name = rule.early
+	case isPlain(metadata) && (metadata["namespace"] != nil) == b.Namespaced:
 		return nil, true
 	}
 	if !known || rule.name == nil {

@@ -119,7 +119,7 @@ func (j *judge) backend(p *place) {
 		name, port := service.member("name"), service.member("port")
 		portName, number := port.member("name"), port.member("number")
 		if j.needs(&name) {
-			j.dnsLabel(&name)
+			j.serviceName(&name)
 		}
 		switch {
 		case portName.text() != "" && number.number() != 0:

@@ -347,7 +347,7 @@ func (j *judge) claim(spec *place) {
 		j.invalid(spec, struct{}{}, "must match dataSourceRef")
 	}
 	attributes := spec.member("volumeAttributesClassName")
-	if attributes.text() != "" {
+	if attributes.text() != "" && !j.lacks("VolumeAttributesClass") {
 		j.dnsSubdomain(&attributes)
 	}
 }

@@ -16,8 +16,16 @@ var (
 	featureNow     = regexp.MustCompile(`(?m)^\t(?:\w+\.)?(\w+): +\{Default: (true|false),`)
 )
 
-// readFeatures returns the feature gates of kube-apiserver that are off by default, sorted.
-func readFeatures(dir string) ([]string, error) {
+// introduced are the first minors that have the gates by whose names celgate's rules ask. A minor before behaves as if
+// the gate were off.
+var introduced = map[string]string{
+	"PodLifecycleSleepActionAllowZero": "1.32",
+	"RelaxedServiceNameValidation":     "1.34",
+	"StrictIPCIDRValidation":           "1.33",
+}
+
+// readFeatures returns the feature gates of the kube-apiserver of a minor that are off by default, sorted.
+func readFeatures(dir, minor string) ([]string, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*kube_features.go"))
 	if err != nil {
 		return nil, err
@@ -40,6 +48,11 @@ func readFeatures(dir string) ([]string, error) {
 	var off []string
 	for name, value := range on {
 		if value == "false" {
+			off = append(off, name)
+		}
+	}
+	for name, first := range introduced {
+		if _, exists := on[name]; !exists && minor < first { // the minors have as many digits
 			off = append(off, name)
 		}
 	}

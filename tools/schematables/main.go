@@ -64,7 +64,7 @@ func run(out string) error {
 	if err := w.checkComplete(); err != nil {
 		return err
 	}
-	off, err := readFeatures(filepath.Join(source.Dir, "pkg", "features"))
+	off, err := readFeatures(filepath.Join(source.Dir, "pkg", "features"), source.minor())
 	if err != nil {
 		return err
 	}
