@@ -15,6 +15,7 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/cmd/internal/check"
 	"github.com/celgate/celgate/cmd/internal/delta"
+	"github.com/celgate/celgate/cmd/internal/prove"
 	"github.com/celgate/celgate/cmd/internal/report"
 	"github.com/celgate/celgate/cmd/internal/requests"
 	"github.com/celgate/celgate/cmd/internal/suite"
@@ -29,6 +30,7 @@ type diffing struct {
 	suites    []string
 	log       string // of --audit-log
 	structure bool
+	proves    bool
 	strict    bool
 	worlds    map[string]sources // by version, without policies
 }
@@ -65,6 +67,10 @@ With --kube-version 1.33..1.37 there is one set, and two versions of Kubernetes
 answer: diff shows what one of them refuses, and which answers differ, with the
 cause in Kubernetes where it is known. Without requests it asks about objects that
 it makes of what the policies match and read.
+
+With --prove diff also answers for all requests, as celgate prove equivalent does: it
+proves that each set denies what the other one denies, or shows a request for which it
+does not. Only NEW denying such a request counts as newly denied.
 
 The exit status is 0 when nothing is newly denied and no object newly changed, 1 when
 something is, and 2 when something could not be evaluated or a policy is invalid.`,
@@ -122,6 +128,7 @@ func (x *diffing) addDiffFlags(cmd *cobra.Command) {
 	group(cmd, "Output", func(f *pflag.FlagSet) {
 		x.reporting.flags(f, report.DiffFormats(), "text (default), json or github: annotations of a workflow")
 		f.BoolVar(&x.structure, "structure", false, "with requests: also compare the text of the sets")
+		f.BoolVar(&x.proves, "prove", false, "also prove that each set denies what the other one denies, or show a\nrequest for which it does not; see celgate prove equivalent")
 		f.BoolVar(&x.summary, "summary", false, "count the requests by policy instead of listing them")
 		x.colorFlag(f)
 	})
@@ -141,6 +148,7 @@ type side struct {
 	version  string
 	world    *world
 	rejected []report.Rejection
+	force    *policy.Set // that are in force
 	decider  *decider
 	options  report.Options
 }
@@ -152,6 +160,9 @@ func (x *diffing) run(ctx context.Context, args []string) error {
 	}
 	if err := x.checkLine(args); err != nil {
 		return err
+	}
+	if x.proves && sides[0].version != sides[1].version {
+		return &usageError{errors.New("--prove compares two sets of policies, not two versions of Kubernetes")}
 	}
 	asked, err := x.loadSides(ctx, sides, args)
 	if err != nil {
@@ -168,6 +179,11 @@ func (x *diffing) run(ctx context.Context, args []string) error {
 	}
 	if o.Compared {
 		if o.Structure, err = x.compareSets(ctx, old, now); err != nil {
+			return err
+		}
+	}
+	if x.proves {
+		if o.Proofs, err = x.proveBoth(ctx, old, now); err != nil {
 			return err
 		}
 	}
@@ -191,6 +207,33 @@ func (x *diffing) run(ctx context.Context, args []string) error {
 		}
 	}
 	return closeAll(open)
+}
+
+// proveBoth proves both directions. A request that only the new set denies is newly denied.
+func (x *diffing) proveBoth(ctx context.Context, old, now *side) (all []report.Proof, err error) {
+	room, err := prove.NewRoom(now.world.types, minorOrNewest(now.version))
+	if err != nil {
+		return nil, err
+	}
+	var sets [2]*prove.Side
+	for i, s := range []*side{old, now} {
+		if sets[i], err = room.NewSide(s.force, s.world.manifest); err != nil {
+			return nil, err
+		}
+	}
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	for i, names := range [][2]string{{old.name, now.name}, {now.name, old.name}} {
+		result, err := room.Stricter(ctx, sets[i], sets[1-i])
+		if err != nil {
+			return nil, err
+		}
+		if result.Answer == prove.Counterexample && (i == 1 || x.strict) {
+			x.raise(exitDenied)
+		}
+		all = append(all, newProof(ctx, room, stricterClaim(names[1], names[0]), names[0], names[1], result))
+	}
+	return all, nil
 }
 
 // questions are the requests that both sides answer.
@@ -455,6 +498,7 @@ func (x *diffing) prepare(ctx context.Context, loader *manifest.Loader, s *side,
 		x.raise(exitFailed)
 	}
 	force := w.policiesInForce(x.console, s.rejected)
+	s.force = force
 	if len(force.Policies) == 0 && !from.none && len(s.rejected) == 0 {
 		hint := ""
 		if !from.any {

@@ -245,7 +245,7 @@ func (p *proving) compare(ctx context.Context, args []string, both bool) error {
 			return err
 		}
 		all = append(all, p.newProof(ctx, b.room,
-			fmt.Sprintf("%s denies every request that %s denies", now.name, old.name), old, now, result))
+			stricterClaim(now.name, old.name), old, now, result))
 	}
 	return writeProofs(b.open, b.options, all)
 }
@@ -500,16 +500,28 @@ func (p *proving) newProven(room *prove.Room, name string, w *world) (*proven, [
 // newProof returns the answer to a claim, and raises the exit status.
 func (p *proving) newProof(ctx context.Context, room *prove.Room, claim string, old, now *proven,
 	result *prove.Result) report.Proof {
-	out := report.Proof{Claim: claim, Result: result, Old: old.name, New: now.name, Types: room.Types}
 	switch result.Answer {
 	case prove.Counterexample:
 		p.raiseProof(exitDenied)
-		a := result.Found.Old
-		out.Reasons = blame.Reasons(ctx, a.Engine, a.Prepared, a.Decision.Outcomes)
 	case prove.Undecided, prove.NotFound:
 		p.raiseProof(exitUndecided)
 	}
+	return newProof(ctx, room, claim, old.name, now.name, result)
+}
+
+// newProof returns the answer to a claim about two sets.
+func newProof(ctx context.Context, room *prove.Room, claim, old, now string, result *prove.Result) report.Proof {
+	out := report.Proof{Claim: claim, Result: result, Old: old, New: now, Types: room.Types}
+	if result.Answer == prove.Counterexample {
+		a := result.Found.Old
+		out.Reasons = blame.Reasons(ctx, a.Engine, a.Prepared, a.Decision.Outcomes)
+	}
 	return out
+}
+
+// stricterClaim says that a set is as strict as an old one.
+func stricterClaim(now, old string) string {
+	return fmt.Sprintf("%s denies every request that %s denies", now, old)
 }
 
 // raiseProof raises the exit status for a claim: a counterexample takes precedence over an undecided answer.

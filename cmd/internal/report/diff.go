@@ -52,6 +52,7 @@ type DiffOptions struct {
 	Compared  bool           // the sets were compared
 	Requests  bool           // there are requests
 	Summary   bool           // counts of requests instead of requests
+	Proofs    []Proof        // that each set denies what the other one denies; nil: not asked
 }
 
 // DiffFormats are the formats of [NewDiff].
@@ -319,6 +320,17 @@ func (t *diffText) Close() error {
 	if t.diff.Compared {
 		t.structure()
 	}
+	if len(t.diff.Proofs) > 0 {
+		if t.diff.Compared {
+			t.line("")
+		}
+		for _, p := range t.diff.Proofs {
+			t.proof(p)
+		}
+		if t.diff.Requests && !t.spaced {
+			t.line("")
+		}
+	}
 	if all := t.seen.transitions(); len(all) > 0 {
 		for _, x := range all {
 			of := x.policy + " " + x.part
@@ -458,6 +470,10 @@ func (g *diffGitHub) Close() error {
 		if err := writeGitHub(g.w, f); err != nil {
 			return err
 		}
+	}
+	if err := writeProofsGitHub(g.w, Options{Set: g.text.diff.New.Set, Types: g.text.diff.New.Types},
+		g.text.diff.Proofs); err != nil {
+		return err
 	}
 	if !g.text.diff.Requests {
 		return nil
@@ -614,6 +630,7 @@ func (j *diffJSON) Close() error {
 		Items      []jsonComparison `json:"items"`
 		Notes      []string         `json:"notes,omitempty"`
 		Policies   []jsonMade       `json:"policies,omitempty"`
+		Proofs     []jsonProof      `json:"proofs,omitempty"`
 	}{APIVersion: APIVersion, Kind: "DecisionDiff", Old: j.o.Names[0], New: j.o.Names[1], Requests: j.total,
 		Same: j.same, Items: j.items, Notes: j.notes}
 	list.OldRefused, list.NewRefused = refusedOf(j.o.Old.Rejected), refusedOf(j.o.New.Rejected)
@@ -623,6 +640,9 @@ func (j *diffJSON) Close() error {
 			made.Parts = append(made.Parts, jsonPart{p.Name, toNonNil(p.Old), toNonNil(p.New)})
 		}
 		list.Policies = append(list.Policies, made)
+	}
+	for _, p := range j.o.Proofs {
+		list.Proofs = append(list.Proofs, jsonProofOf(p))
 	}
 	enc := json.NewEncoder(j.w)
 	enc.SetEscapeHTML(false)

@@ -404,33 +404,37 @@ func writeProofsJSON(w io.Writer, o Options, all []Proof) error {
 		Items      []jsonProof     `json:"items"`
 	}{APIVersion: APIVersion, Kind: "ProofList", Rejected: refusedOf(o.Rejected), Items: []jsonProof{}}
 	for _, p := range all {
-		out := jsonProof{Claim: p.Claim, Answer: p.Answer, Tried: p.Tried, Cases: []string{}}
-		if e := p.Error; e != nil {
-			out.Policy, out.Field, out.Place = e.Policy.Name, e.Part.Field, e.Part.Locate(0).String()
-		}
-		for _, c := range p.Cases {
-			out.Cases = append(out.Cases, c.String())
-		}
-		for _, r := range p.Result.Reasons {
-			out.Reasons = append(out.Reasons, jsonProofReason{r.Policy, r.Expr.Field, r.Expr.Locate(r.From).String(),
-				r.Message})
-		}
-		if f := p.Found; f != nil {
-			old := itemOf(f.Request, f.Old.Decision)
-			out.Example = &jsonExample{Request: old.Request, Object: f.Request.Object, OldObject: f.Request.OldObject,
-				Objects: toNonNil(f.Objects), Old: old.Response}
-			if denial := f.Old.Decision.Denial; denial != nil && (p.About == AboutSets || p.About == AboutResults) {
-				out.Example.Policy, out.Example.Field = denial.Policy, denial.Expr.Field
-			}
-			if f.New.Decision != nil {
-				now := itemOf(f.Request, f.New.Decision)
-				out.Example.New = &now.Response
-			}
-			if out.Example.Results = resultsOf(p); p.Error != nil {
-				out.Example.Policy, out.Example.Field, out.Example.Error = out.Policy, out.Field, p.Error.Message
-			}
-		}
-		list.Items = append(list.Items, out)
+		list.Items = append(list.Items, jsonProofOf(p))
 	}
 	return encode(w, list)
+}
+
+func jsonProofOf(p Proof) jsonProof {
+	out := jsonProof{Claim: p.Claim, Answer: p.Answer, Tried: p.Tried, Cases: []string{}}
+	if e := p.Error; e != nil {
+		out.Policy, out.Field, out.Place = e.Policy.Name, e.Part.Field, e.Part.Locate(0).String()
+	}
+	for _, c := range p.Cases {
+		out.Cases = append(out.Cases, c.String())
+	}
+	for _, r := range p.Result.Reasons {
+		out.Reasons = append(out.Reasons, jsonProofReason{r.Policy, r.Expr.Field, r.Expr.Locate(r.From).String(),
+			r.Message})
+	}
+	if f := p.Found; f != nil {
+		old := itemOf(f.Request, f.Old.Decision)
+		out.Example = &jsonExample{Request: old.Request, Object: f.Request.Object, OldObject: f.Request.OldObject,
+			Objects: toNonNil(f.Objects), Old: old.Response}
+		if denial := f.Old.Decision.Denial; denial != nil && (p.About == AboutSets || p.About == AboutResults) {
+			out.Example.Policy, out.Example.Field = denial.Policy, denial.Expr.Field
+		}
+		if f.New.Decision != nil {
+			now := itemOf(f.Request, f.New.Decision)
+			out.Example.New = &now.Response
+		}
+		if out.Example.Results = resultsOf(p); p.Error != nil {
+			out.Example.Policy, out.Example.Field, out.Example.Error = out.Policy, out.Field, p.Error.Message
+		}
+	}
+	return out
 }
