@@ -96,7 +96,8 @@ func (e *Engine) invalid(ctx context.Context, req *Request, resource *schema.Res
 	return errs, warnings, nil
 }
 
-// leaveValidation records the registry's validation of an accepted request that this engine does not simulate.
+// leaveValidation records the registry's validation of an accepted request that this engine does not simulate. The
+// object of the decision is the one before the registry's own changes.
 func (e *Engine) leaveValidation(req *Request, d *Decision) {
 	resource := e.types.Resource(req.Resource)
 	switch {
@@ -110,8 +111,7 @@ func (e *Engine) leaveValidation(req *Request, d *Decision) {
 		d.leave(registry.Unvalidated)
 	case req.Kind.GroupKind() == definitionKind && registry.HasRules(req.Object):
 		d.leave("compilation of validation rules")
-	case req.Kind.GroupKind() == serviceKind && registry.Allocates(req.Object, req.OldObject,
-		prepare.MadeUpMembers(req.Object, resource)):
+	case req.Kind.GroupKind() == serviceKind && registry.Allocates(d.Object, req.OldObject):
 		d.leave("allocation of the given addresses and ports")
 	}
 }

@@ -328,9 +328,9 @@ func (j *judge) traffic(spec *place, kind string) {
 }
 
 // Allocates reports whether a Service asks for addresses or ports that the server must still find free and in its
-// ranges; old is the stored Service, nil for a new one. The members clusterIP and nodePort may have made-up values.
-func Allocates(service, old map[string]any, made []string) bool {
-	given, had := claimedBy(service, made), claimedBy(old, nil)
+// ranges; old is the stored Service, nil for a new one. The registry has not allocated any for the Service yet.
+func Allocates(service, old map[string]any) bool {
+	given, had := claimedBy(service), claimedBy(old)
 	for claim := range given {
 		if !had[claim] {
 			return true
@@ -339,8 +339,8 @@ func Allocates(service, old map[string]any, made []string) bool {
 	return false
 }
 
-// claimedBy returns the addresses and the ports of nodes that a Service names, other than made-up ones.
-func claimedBy(service map[string]any, made []string) map[string]bool {
+// claimedBy returns the addresses and the ports of nodes that a Service names.
+func claimedBy(service map[string]any) map[string]bool {
 	claims := map[string]bool{}
 	object := place{value: service}
 	spec := object.member("spec")
@@ -349,7 +349,7 @@ func claimedBy(service map[string]any, made []string) map[string]bool {
 	}
 	first, ips, health := spec.member("clusterIP"), spec.member("clusterIPs"), spec.member("healthCheckNodePort")
 	for _, ip := range append(ips.texts(), first.text()) {
-		if ip != "" && ip != "None" && !slices.Contains(made, "clusterIP") {
+		if ip != "" && ip != "None" {
 			claims[ip] = true
 		}
 	}
@@ -361,7 +361,7 @@ func claimedBy(service map[string]any, made []string) map[string]bool {
 		numbers = append(numbers, port.number())
 	}
 	for _, n := range numbers {
-		if n != 0 && !slices.Contains(made, "nodePort") {
+		if n != 0 {
 			claims[fmt.Sprint(n)] = true
 		}
 	}

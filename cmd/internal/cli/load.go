@@ -23,6 +23,7 @@ import (
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/schema/builtin"
 	"github.com/celgate/celgate/state"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -480,6 +481,10 @@ func (w *world) share(batch []*manifest.Document, namespace string) error {
 		namespace, name string
 	}
 	objects := map[identity]map[string]any{}
+	first, err := w.defaultPriority()
+	if err != nil {
+		return err
+	}
 	for _, d := range batch {
 		kind := tree.Object(d.Object).Kind()
 		of := w.types.ResourceFor(kind)
@@ -492,6 +497,11 @@ func (w *world) share(batch []*manifest.Document, namespace string) error {
 			continue
 		}
 		o := tree.Object(object)
+		if kind.GroupKind() == priorityKind.GroupKind() && o["globalDefault"] == true {
+			if first = cmp.Or(first, o.Name()); first != o.Name() {
+				continue // the server refuses a second default class
+			}
+		}
 		if _, err := w.cluster.With(object); err == nil {
 			objects[identity{kind.GroupKind(), o.Namespace(), o.Name()}] = object
 		}
@@ -501,6 +511,18 @@ func (w *world) share(batch []*manifest.Document, namespace string) error {
 		w.cluster = next
 	}
 	return err
+}
+
+var priorityKind = schedulingv1.SchemeGroupVersion.WithKind("PriorityClass")
+
+// defaultPriority returns the name of the default PriorityClass of the given state; empty: there is none.
+func (w *world) defaultPriority() (string, error) {
+	classes, err := w.cluster.List(context.Background(), priorityKind, "")
+	i := slices.IndexFunc(classes, func(class map[string]any) bool { return class["globalDefault"] == true })
+	if i < 0 || err != nil {
+		return "", err
+	}
+	return tree.Object(classes[i]).Name(), nil
 }
 
 // assume adds namespaces that requests name and that do not exist.
