@@ -73,7 +73,8 @@ func (e *Engine) invalid(ctx context.Context, req *Request, resource *schema.Res
 	updates := req.SubResource == "" && req.Operation == Update && req.OldObject != nil
 	if resource.Definition == nil {
 		builtin := registry.Builtin{
-			Kind: req.Kind.GroupKind(), Namespaced: resource.Namespaced, Type: e.types.Type(req.Kind)}
+			Kind: req.Kind.GroupKind(), Namespaced: resource.Namespaced, Type: e.types.Type(req.Kind),
+			Envs: e.envs}
 		switch {
 		case creates:
 			errs = builtin.Create(req.Object)
@@ -109,16 +110,12 @@ func (e *Engine) leaveValidation(req *Request, d *Decision) {
 		d.leave("warnings about the key pair, which this program does not read")
 	case !registry.Judges(req.Kind.GroupKind()):
 		d.leave(registry.Unvalidated)
-	case req.Kind.GroupKind() == definitionKind && registry.HasRules(req.Object):
-		d.leave("compilation of validation rules")
 	case req.Kind.GroupKind() == serviceKind && registry.Allocates(d.Object, req.OldObject):
 		d.leave("allocation of the given addresses and ports")
 	}
 }
 
 var (
-	definitionKind = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
-
 	secretKind  = schema.GroupKind{Kind: "Secret"}
 	serviceKind = schema.GroupKind{Kind: "Service"}
 )

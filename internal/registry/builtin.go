@@ -4,6 +4,7 @@ import (
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/shape"
 )
 
@@ -62,6 +63,7 @@ type Builtin struct {
 	Kind       apischema.GroupKind
 	Namespaced bool
 	Type       *shape.Type // of the objects
+	Envs       *celenv.Set // of the rules in CustomResourceDefinitions; nil: they are not compiled
 }
 
 // Create returns the server's errors about a new object, in the server's order (the strategies below pkg/registry, and
@@ -86,7 +88,7 @@ func (b Builtin) findErrors(object, old map[string]any) field.ErrorList {
 	if rule == nil {
 		return nil
 	}
-	j := &judge{lacks: b.Type.LacksFeature}
+	j := &judge{lacks: b.Type.LacksFeature, envs: b.Envs}
 	at := place{value: object}
 	if old == nil {
 		rule(j, &at, nil)

@@ -19,6 +19,7 @@ import (
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/certs"
 )
 
@@ -29,19 +30,22 @@ func init() {
 		if old != nil {
 			before, _ = old.value.(map[string]any)
 		}
-		j.add(judgeDefinition(now, before)...)
+		j.add(judgeDefinition(now, before, j.envs)...)
 	}
 }
 
 // judgeDefinition returns the server's errors about a CustomResourceDefinition outside of its metadata, in the server's
 // order; old is nil for a new one (apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go v0.37.2,
-// which links a client and a server). Expressions of validation rules are not compiled.
-func judgeDefinition(object, old map[string]any) field.ErrorList {
+// which links a client and a server).
+func judgeDefinition(object, old map[string]any, envs *celenv.Set) field.ErrorList {
 	next, err := readDefinition(object)
 	if err != nil {
 		return field.ErrorList{field.InternalError(field.NewPath("spec"), err)}
 	}
 	d := &definition{strict: strictSchemas{true, true, true, true, true, true}}
+	if envs != nil {
+		d.rules = envs.SchemaRules()
+	}
 	var before *apiextensions.CustomResourceDefinition
 	if old != nil {
 		if before, err = readDefinition(old); err != nil {
@@ -72,13 +76,6 @@ func judgeDefinition(object, old map[string]any) field.ErrorList {
 	return d.errs
 }
 
-// HasRules reports whether a schema of a CustomResourceDefinition has validation rules, whose expressions a server
-// compiles.
-func HasRules(object map[string]any) bool {
-	d, err := readDefinition(object)
-	return err == nil && anySchema(&d.Spec, func(s *schemaProps) bool { return len(s.XValidations) > 0 })
-}
-
 // readDefinition converts a tree to the form in which a server validates it: what all versions have in common is in the
 // spec.
 func readDefinition(object map[string]any) (*apiextensions.CustomResourceDefinition, error) {
@@ -101,10 +98,13 @@ type (
 type definition struct {
 	errs        field.ErrorList
 	strict      strictSchemas
-	reviews     bool            // unrecognised versions of reviews are allowed
-	established bool            // names are immutable
-	authorities bool            // those of a webhook must be certificates
-	crowded     map[string]bool // versions that may have too many selectable fields; "" for the whole
+	reviews     bool                // unrecognised versions of reviews are allowed
+	established bool                // names are immutable
+	authorities bool                // those of a webhook must be certificates
+	rules       *celenv.SchemaRules // nil: expressions of rules are not compiled
+	late        field.ErrorList     // about expressions of the present schema
+	unchanged   map[string]bool     // versions whose schema an update does not change
+	crowded     map[string]bool     // versions that may have too many selectable fields; "" for the whole
 }
 
 // strictSchemas are rules that an update of a definition that breaks them does not have to keep.
@@ -136,6 +136,22 @@ func (d *definition) ratchet(next, old *apiextensions.CustomResourceDefinition) 
 	d.strict.pruned = !slices.ContainsFunc(rootsOf(of), hasUnprunedDefaults)
 	d.strict.atomicSets = !anySchema(of, func(s *schemaProps) bool { return setItemError(s, nil) != nil })
 	d.strict.keys = !anySchema(of, func(s *schemaProps) bool { return len(keyErrors(s, nil)) > 0 })
+	if d.rules != nil {
+		anySchema(of, func(s *schemaProps) bool {
+			for _, rule := range s.XValidations {
+				d.rules.Rules[rule.Rule], d.rules.Messages[rule.MessageExpression] = true, true
+			}
+			return false
+		})
+	}
+	d.unchanged = map[string]bool{}
+	for _, v := range next.Spec.Versions {
+		now, err := apiextensions.GetSchemaForVersion(next, v.Name)
+		was, errWas := apiextensions.GetSchemaForVersion(old, v.Name)
+		if err == nil && errWas == nil && equality.Semantic.DeepEqual(now, was) {
+			d.unchanged[v.Name] = true
+		}
+	}
 	d.crowded = map[string]bool{}
 	note := func(name string, fields, before []apiextensions.SelectableField) {
 		if len(before) > mostSelectable && equality.Semantic.DeepEqual(fields, before) {
@@ -189,7 +205,7 @@ func (d *definition) spec(spec *apiextensions.CustomResourceDefinitionSpec, path
 	d.schema(spec.Validation, hasStatus(spec.Subresources) ||
 		slices.ContainsFunc(spec.Versions, func(v crdVersion) bool {
 			return hasStatus(v.Subresources)
-		}), path.Child("validation"))
+		}), spec.Version, path.Child("validation"))
 	d.subresources(spec.Subresources, path.Child("subresources"))
 	d.columns(spec.AdditionalPrinterColumns, path.Child("additionalPrinterColumns"))
 	if len(spec.SelectableFields) > 0 {
@@ -267,7 +283,7 @@ func (d *definition) versions(spec *apiextensions.CustomResourceDefinitionSpec, 
 			})
 			of = spec.Versions[first].Subresources
 		}
-		d.schema(v.Schema, hasStatus(of), at.Child("schema"))
+		d.schema(v.Schema, hasStatus(of), v.Name, at.Child("schema"))
 		d.subresources(v.Subresources, at.Child("subresources"))
 		d.columns(v.AdditionalPrinterColumns, at.Child("additionalPrinterColumns"))
 		if len(v.SelectableFields) == 0 {

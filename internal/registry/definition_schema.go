@@ -85,8 +85,8 @@ func hasUnprunedDefaults(s *schemaProps) bool {
 	return defaulting.PruneDefaults(pruned) == nil && !equality.Semantic.DeepEqual(made, pruned)
 }
 
-// schema judges the schema of one version, or of all.
-func (d *definition) schema(of *apiextensions.CustomResourceValidation, status bool, path *field.Path) {
+// schema judges the schema of one version, or of all; version is its name, or that of the first.
+func (d *definition) schema(of *apiextensions.CustomResourceValidation, status bool, version string, path *field.Path) {
 	if of == nil {
 		return
 	}
@@ -100,13 +100,22 @@ func (d *definition) schema(of *apiextensions.CustomResourceValidation, status b
 		if s.Nullable {
 			d.add(field.Forbidden(path.Child("openAPIV3Schema.nullable"), "nullable cannot be true at the root"))
 		}
+		var scope *ruleScope
 		if d.strict.structural {
-			late = d.structural(s, at)
+			known := len(d.errs)
+			if late = d.structural(s, at); len(d.errs) == known && len(late) == 0 {
+				scope = newRuleScope(s)
+			}
 		}
-		d.schemaNode(s, at, schemaNode{isRoot: true})
-	}
-	if len(d.errs) == before {
-		d.add(late...)
+		d.late = nil
+		d.schemaNode(s, at, schemaNode{isRoot: true, scope: scope, unchanged: d.unchanged[version]})
+		d.add(d.late...)
+		if len(d.errs) == before {
+			d.add(late...)
+		}
+		if scope != nil {
+			d.judgeCosts(scope.costs, at)
+		}
 	}
 	if len(d.errs) == before {
 		if _, _, err := validation.NewSchemaValidator(of.OpenAPIV3Schema); err != nil {
@@ -169,6 +178,24 @@ type schemaNode struct {
 	isRoot   bool
 	inMeta   bool   // within apiVersion, kind or metadata of an object
 	defaults string // why defaults are not allowed; empty: they are
+
+	scope        *ruleScope  // nil: expressions of rules are not compiled
+	uncorrelated *field.Path // the outermost schema around whose old values are not known; nil: none
+	unchanged    bool        // an update does not change the schema of the version
+}
+
+// outside returns the surroundings without the scope of rules.
+func (in schemaNode) outside() schemaNode {
+	in.scope = nil
+	return in
+}
+
+// uncorrelate records that the old values within a schema are not known.
+func (in schemaNode) uncorrelate(path *field.Path) schemaNode {
+	if in.uncorrelated == nil {
+		in.uncorrelated = path
+	}
+	return in
 }
 
 // schemaNode judges a schema and those within. Maps are walked in the order of their keys; the server's is random.
@@ -176,6 +203,7 @@ func (d *definition) schemaNode(s *schemaProps, path *field.Path, in schemaNode)
 	if s == nil {
 		return
 	}
+	before := len(d.errs)
 	d.judgeMembers(s, path, in)
 	if s.UniqueItems {
 		d.add(field.Forbidden(path.Child("uniqueItems"),
@@ -187,6 +215,9 @@ func (d *definition) schemaNode(s *schemaProps, path *field.Path, in schemaNode)
 	d.extensions(s, path)
 	for i := range s.XValidations {
 		d.rule(s, &s.XValidations[i], path.Child("x-kubernetes-validations").Index(i))
+	}
+	if len(s.XValidations) > 0 && in.scope != nil && d.rules != nil && len(d.errs) == before {
+		d.compile(s, in.scope, path, in)
 	}
 }
 
@@ -201,10 +232,15 @@ func (d *definition) childSchemas(s *schemaProps, path *field.Path, in, below sc
 		if in.inMeta {
 			values.defaults = "inside additionalProperties applying to object metadata"
 		}
+		values.scope = in.scope.child(more.Schema, stepValue)
 		d.schemaNode(more.Schema, at, values)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 		member, property := s.Properties[name], below
+		property.scope = in.scope.child(&member, stepProperty(name))
+		if !cel.MapIsCorrelatable(s.XMapType) {
+			property = property.uncorrelate(path)
+		}
 		if (in.isRoot || s.XEmbeddedResource) && slices.Contains([]string{"metadata", "kind", "apiVersion"}, name) {
 			property.inMeta = true
 			if in.isRoot {
@@ -213,27 +249,33 @@ func (d *definition) childSchemas(s *schemaProps, path *field.Path, in, below sc
 		}
 		d.schemaNode(&member, path.Child("properties").Key(name), property)
 	}
-	d.schemaNode(s.Not, path.Child("not"), below)
+	d.schemaNode(s.Not, path.Child("not"), below.outside())
 	for _, list := range []struct {
 		name string
 		of   []schemaProps
 	}{{"allOf", s.AllOf}, {"oneOf", s.OneOf}, {"anyOf", s.AnyOf}} {
 		for i := range list.of {
-			d.schemaNode(&list.of[i], path.Child(list.name).Index(i), below)
+			d.schemaNode(&list.of[i], path.Child(list.name).Index(i), below.outside())
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Definitions)) {
 		member := s.Definitions[name]
-		d.schemaNode(&member, path.Child("definitions").Key(name), below)
+		d.schemaNode(&member, path.Child("definitions").Key(name), below.outside())
 	}
 	if s.Items != nil {
-		d.schemaNode(s.Items.Schema, path.Child("items"), below)
+		item := below
+		if s.XListType == nil || *s.XListType != "map" {
+			item = item.uncorrelate(path)
+		}
+		item.scope = in.scope.child(s.Items.Schema, stepItem)
+		d.schemaNode(s.Items.Schema, path.Child("items"), item)
 		for i := range s.Items.JSONSchemas {
-			d.schemaNode(&s.Items.JSONSchemas[i], path.Child("items").Index(i), below)
+			item.scope = in.scope.child(&s.Items.JSONSchemas[i], stepItem)
+			d.schemaNode(&s.Items.JSONSchemas[i], path.Child("items").Index(i), item)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Dependencies)) {
-		d.schemaNode(s.Dependencies[name].Schema, path.Child("dependencies").Key(name), below)
+		d.schemaNode(s.Dependencies[name].Schema, path.Child("dependencies").Key(name), below.outside())
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/celgate/celgate/internal/celenv"
 )
 
 // A place is a value in the judged object, and its path. The value is nil if it is missing.
@@ -142,6 +144,7 @@ func (p *place) selector() *metav1.LabelSelector {
 type judge struct {
 	found     []finding
 	lacks     func(feature string) bool // of the server's minor
+	envs      *celenv.Set               // nil: expressions are not compiled
 	generated bool                      // findings come from a rule that the server has generated
 }
 
