@@ -187,7 +187,7 @@ func (d *definition) compile(s *schemaProps, scope *ruleScope, path *field.Path,
 	switch {
 	case err != nil:
 		add(field.InternalError(path, fmt.Errorf(
-			"internal error: failed to construct type information for x-kubernetes-validations rules: %s", err)))
+			"internal error: failed to construct type information for x-kubernetes-validations rules: %w", err)))
 		return
 	case of == nil:
 		add(field.InternalError(path,

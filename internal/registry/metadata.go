@@ -21,9 +21,12 @@ type metaRule struct {
 	name  metavalidation.ValidateNameFunc                             // nil: the common rule
 	of    func(object map[string]any) metavalidation.ValidateNameFunc // in place of name
 	plain bool                                                        // finalizers may be any qualified names
-	gate  string                                                      // of name
-	early metavalidation.ValidateNameFunc                             // in place of name where gate is off
-	long  bool                                                        // a declarative rule judges the name, with other messages, not generateName
+
+	gate  string                          // of name
+	early metavalidation.ValidateNameFunc // in place of name where gate is off
+
+	// A declarative rule judges the name, with other messages, not generateName.
+	long bool
 }
 
 var (

@@ -60,7 +60,8 @@ func (d *dump) prepare(_ context.Context, loader *manifest.Loader) (sources, err
 		if namespace := tree.Object(doc.Object).Namespace(); namespace != "" {
 			d.namespaces[namespace] = true
 		}
-		if shared(doc.Object) || isAround(doc.Object) || d.asked.rests(doc.Object) || len(manifest.Definitions([]*manifest.Document{doc})) > 0 {
+		if shared(doc.Object) || isAround(doc.Object) || d.asked.rests(doc.Object) ||
+			len(manifest.Definitions([]*manifest.Document{doc})) > 0 {
 			from.inlineState = append(from.inlineState, doc)
 		}
 	}
