@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/internal/registry"
 	"github.com/celgate/celgate/internal/tree"
 )
 
@@ -20,7 +21,7 @@ type Prepared struct {
 	warnings []string
 	refusal  *metav1.Status
 	unasked  string   // the reason why the server allows the request without evaluating policies
-	left     []string // mutating plugins that could not be simulated
+	left     []string // the parts of the server that could not be simulated
 	filling  Change   // by the others; the zero value: none
 
 	normal       prepare.Normal // of the object, if Prepare made it
@@ -99,6 +100,11 @@ func (e *Engine) Prepare(ctx context.Context, req *Request) (*Prepared, error) {
 	}
 	if filled := p.fill(ctx, e); !filled && len(e.index.entry(req).mutating.hooks) > 0 {
 		p.normal = prepare.Settle(result.Object, req.Object, e.types, req.Kind)
+	}
+	if e.server != nil && req.SubResource == "" {
+		for _, path := range registry.EmptyLists(req.Kind.GroupKind(), req.Object) {
+			p.left = append(p.left, "validation of the empty "+path)
+		}
 	}
 	p.warnings = append(append(p.warnings, result.Unknown...), result.Warnings...)
 	return p, nil

@@ -3,6 +3,7 @@ package registry
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	_ "time/tzdata" // time zones independent of the machine
@@ -373,9 +374,7 @@ func (j *judge) jobSpec(spec *place) {
 		j.failurePolicy(&failure, spec)
 	}
 	if mode := spec.member("completionMode"); success.has() && mode.text() == "Indexed" {
-		if rules := success.member("rules"); rules.size() == 0 {
-			j.require(&rules, "at least one rules must be specified when the successPolicy is specified")
-		}
+		j.successPolicy(&success, spec)
 	} else if success.has() {
 		j.invalid(&success, success.value, "requires indexed completion mode")
 	}
@@ -397,6 +396,83 @@ func (j *judge) jobSpec(spec *place) {
 	case failure.has() && restart.text() != "Never":
 		j.invalid(&restart, word(restart.text()), `only "Never" is supported when podFailurePolicy is specified`)
 	}
+}
+
+func (j *judge) successPolicy(p, spec *place) {
+	rules, completions := p.member("rules"), spec.member("completions")
+	if rules.size() == 0 {
+		j.require(&rules, "at least one rules must be specified when the successPolicy is specified")
+	}
+	if rules.size() > 20 {
+		j.tooMany(&rules, 20)
+	}
+	if !completions.has() {
+		return // which is an error of its own
+	}
+	for i := range rules.size() {
+		rule := rules.item(i)
+		count, indexes := rule.member("succeededCount"), rule.member("succeededIndexes")
+		if !count.has() && !indexes.has() {
+			j.require(&rule, "at least one of succeededCount or succeededIndexes must be specified")
+		}
+		var chosen int64
+		if indexes.has() {
+			if most := 64 << 10; len(indexes.text()) > most {
+				j.tooLong(&indexes, most)
+			}
+			var wrong string
+			if chosen, wrong = countIndexes(indexes.text(), completions.number()); wrong != "" {
+				j.invalid(&indexes, indexes.text(), "error parsing succeededIndexes: "+wrong)
+			}
+		}
+		if !count.has() {
+			continue
+		}
+		j.nonnegative(&count)
+		if count.number() > completions.number() {
+			j.invalid(&count, count.number(), fmt.Sprintf(
+				"must be less than or equal to %d (the number of specified completions)", completions.number()))
+		}
+		if indexes.has() && count.number() > chosen {
+			j.invalid(&count, count.number(), fmt.Sprintf(
+				"must be less than or equal to %d (the number of indexes in the specified succeededIndexes field)", chosen))
+		}
+	}
+}
+
+// countIndexes returns the number of indexes in a text such as "1,3-5", each below completions, or what is wrong with it.
+func countIndexes(text string, completions int64) (count int64, wrong string) {
+	if text == "" {
+		return 0, ""
+	}
+	last := int64(-1 << 31)
+	for i, interval := range strings.Split(text, ",") {
+		ends := strings.Split(interval, "-")
+		if len(ends) > 2 {
+			return 0, fmt.Sprintf(
+				"the fragment %q violates the requirement that an index interval can have at most two parts separated by '-'", interval)
+		}
+		var limits []int64
+		for _, end := range ends {
+			n, err := strconv.Atoi(end)
+			switch {
+			case err != nil:
+				return 0, fmt.Sprintf("cannot convert string to integer for index: %q", end)
+			case int64(n) >= completions:
+				return 0, fmt.Sprintf("too large index: %q", end)
+			}
+			limits = append(limits, int64(n))
+		}
+		from, to := limits[0], limits[len(limits)-1]
+		if len(limits) == 2 && from >= to {
+			return 0, fmt.Sprintf("non-increasing order, previous: %d, current: %d", from, to)
+		}
+		if i > 0 && last >= from {
+			return 0, fmt.Sprintf("non-increasing order, previous: %d, current: %d", last, from)
+		}
+		count, last = count+to-from+1, to
+	}
+	return count, ""
 }
 
 func (j *judge) completionMode(spec *place) {
