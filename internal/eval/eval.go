@@ -6,6 +6,7 @@ package eval
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -305,7 +306,12 @@ func runUnplanned(ctx context.Context, e *compile.Expression, vars *activation, 
 func evaluateWatched(ctx context.Context, e *compile.Expression, vars *activation) (value ref.Val, cost int64,
 	err error) {
 	from := vars.Meter.Mark()
-	defer func() { vars.Meter.DoExempt(from, func() { e.Watch(ctx, vars, err != nil) }) }()
+	defer func() {
+		// The second evaluation does not have a limit: one that the first has reached would take as long as it likes.
+		if !errors.Is(typedError(err), ErrBudget) && vars.Meter.Err() == nil {
+			vars.Meter.DoExempt(from, func() { e.Watch(ctx, vars, err != nil) })
+		}
+	}()
 	alone := *e
 	alone.Watch = nil
 	return run(ctx, &alone, vars)

@@ -199,6 +199,11 @@ func readAround(ask *Ask, minor string, beside, brought []*manifest.Document) (a
 
 // add returns a cluster that also contains documents, in the form that a server stores.
 func (a *around) add(ask *Ask, cluster *state.Cluster, docs []*manifest.Document) *state.Cluster {
+	var objects []map[string]any
+	var from []*manifest.Document
+	report := func(d *manifest.Document, message, hint string) {
+		a.problems = append(a.problems, ask.problem(d.Position(), message, hint))
+	}
 	for _, d := range docs {
 		object := d.Object
 		kind := tree.Object(object).Kind()
@@ -206,8 +211,7 @@ func (a *around) add(ask *Ask, cluster *state.Cluster, docs []*manifest.Document
 			continue
 		}
 		if policy.IsRecognised(object) {
-			a.problems = append(a.problems, ask.problem(d.Position(),
-				"policies are not in force here", "move it to the policies"))
+			report(d, "policies are not in force here", "move it to the policies")
 			continue
 		}
 		if to := a.types.ResourceFor(kind); to != nil {
@@ -216,19 +220,41 @@ func (a *around) add(ask *Ask, cluster *state.Cluster, docs []*manifest.Document
 		if a.types.Type(kind) != nil {
 			stored, _, err := prepare.ReadStored(object, a.types, kind)
 			if err != nil {
-				a.problems = append(a.problems, ask.problem(d.Position(), err.Error(), ""))
+				report(d, err.Error(), "")
 				continue
 			}
 			object = stored
 		}
-		next, err := cluster.Add(object)
-		if err != nil {
-			a.problems = append(a.problems, ask.problem(d.Position(), err.Error(), ""))
-			continue
-		}
-		cluster = next
+		objects, from = append(objects, object), append(from, d)
 	}
-	return cluster
+	for {
+		next, err := cluster.With(objects...)
+		wrong := objectErrors(err)
+		switch {
+		case err == nil:
+			return next
+		case len(wrong) == 0:
+			a.problems = append(a.problems, Problem{Mark: Mark{Severity: "error", Message: err.Error()}})
+			return cluster
+		}
+		for _, e := range slices.Backward(wrong) { // in the order of their indexes
+			report(from[e.Index], e.Err.Error(), "")
+			objects, from = slices.Delete(objects, e.Index, e.Index+1), slices.Delete(from, e.Index, e.Index+1)
+		}
+	}
+}
+
+// objectErrors returns the errors about objects that an error joins, by their indexes, one for each object.
+func objectErrors(err error) (all []*state.ObjectError) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, one := range joined.Unwrap() {
+			all = append(all, objectErrors(one)...)
+		}
+	} else if one, ok := errors.AsType[*state.ObjectError](err); ok {
+		all = append(all, one)
+	}
+	slices.SortStableFunc(all, func(a, b *state.ObjectError) int { return cmp.Compare(a.Index, b.Index) })
+	return slices.CompactFunc(all, func(a, b *state.ObjectError) bool { return a.Index == b.Index })
 }
 
 // assume returns the cluster with the missing namespaces of the batch. On a server such a request fails, but the user
