@@ -41,10 +41,23 @@ const items = `[...document.querySelectorAll("#items .item")].map((e) => ({Subje
 // open returns a tab of a browser with a new profile, the address of the page, and a function that stops its server.
 func open(t *testing.T) (ctx context.Context, address string, unplug func()) {
 	t.Helper()
+	return openWithout(t, "no file")
+}
+
+// openWithout is open for a server without the files whose names contain a text.
+func openWithout(t *testing.T, missing string) (ctx context.Context, address string, unplug func()) {
+	t.Helper()
 	if _, err := os.Stat(filepath.Join(*page, "index.html")); err != nil {
 		t.Fatalf("%v: make playground builds it", err)
 	}
-	server := httptest.NewServer(http.FileServer(http.Dir(*page)))
+	files := http.FileServer(http.Dir(*page))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, missing) {
+			http.NotFound(w, r)
+			return
+		}
+		files.ServeHTTP(w, r)
+	}))
 	t.Cleanup(server.Close)
 	profile, err := os.MkdirTemp("", "celgate-browser-")
 	if err != nil {
@@ -235,6 +248,65 @@ func TestKeyPair(t *testing.T) {
 	}
 	if !strings.Contains(said, "the key pair, which this program does not read") {
 		t.Errorf("the page says %q", said)
+	}
+}
+
+// typed replaces the text of the objects.
+func typed(text string) chromedp.Action {
+	return chromedp.Tasks{
+		chromedp.Click("#tab-objects"), chromedp.Focus("#pane-objects .cm-content"),
+		chromedp.KeyEvent("a", chromedp.KeyModifiers(input.ModifierCtrl)), chromedp.Evaluate(`window.celgateAnswered = null`, nil),
+		input.InsertText(text),
+	}
+}
+
+const configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
+
+// says waits for a text of the summary.
+func says(text string) chromedp.Action {
+	return waitFor(fmt.Sprintf(`document.getElementById("summary").textContent.includes(%q)`, text))
+}
+
+// TestFragments keeps what a reader has typed when the address changes to a place in the page, or to a broken link.
+func TestFragments(t *testing.T) {
+	ctx, address, _ := open(t)
+	for _, fragment := range []string{"answer", "v1.cutoff", "example=none"} {
+		var text string
+		if err := chromedp.Run(ctx, chromedp.Navigate("about:blank"), chromedp.Navigate(address), waitFor(decided), typed(configMap),
+			waitFor(decided), chromedp.Evaluate(`location.hash = "`+fragment+`"`, nil), chromedp.Sleep(500*time.Millisecond),
+			says("1 object: 1 ok"), chromedp.Text("#shared", &text)); err != nil {
+			t.Fatal(fragment, err, complaint(ctx))
+		}
+		if broken := fragment != "answer"; broken != strings.Contains(text, "not complete") {
+			t.Errorf("%s: the page says %q", fragment, text)
+		}
+	}
+}
+
+// TestMissing says that the engine is missing, and shows no answer beside it.
+func TestMissing(t *testing.T) {
+	for _, missing := range []string{".brotli", "worker"} {
+		ctx, address, _ := openWithout(t, missing)
+		var shown []item
+		if err := chromedp.Run(ctx, chromedp.Navigate(address), says("The engine cannot be loaded"), typed(configMap),
+			chromedp.Sleep(300*time.Millisecond), says("The engine cannot be loaded"), chromedp.Evaluate(items, &shown)); err != nil {
+			t.Fatal(missing, err, complaint(ctx))
+		}
+		if len(shown) > 0 {
+			t.Errorf("without %s the page shows %v", missing, shown)
+		}
+	}
+}
+
+// TestStopped starts the engine again when the browser has stopped it, as for a stack that is too deep.
+func TestStopped(t *testing.T) {
+	ctx, address, _ := open(t)
+	const stop = `const menu = document.getElementById("example"); menu.value = "mutating-sidecar"; menu.dispatchEvent(new Event("change"));
+		engine.worker.onmessage({ data: { stopped: "RangeError: Maximum call stack size exceeded" } })`
+	if err := chromedp.Run(ctx, chromedp.Navigate(address), waitFor(decided), chromedp.Evaluate(stop, nil),
+		says("The engine has stopped at these texts (RangeError"), typed(configMap), waitFor(decided),
+		says("1 object: 1 ok")); err != nil {
+		t.Fatal(err, complaint(ctx))
 	}
 }
 

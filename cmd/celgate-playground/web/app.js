@@ -107,11 +107,11 @@ function mark() {
 
 // The engine.
 
-const { worker, early } = engine; // which the page has started
 const waiting = new Map();
-let calls = 0, engineReady = false;
+let worker, failure = "", calls = 0, engineReady = false;
 
 function call(name, ask) {
+  if (failure) return Promise.reject(new Error(failure));
   return new Promise((resolve, reject) => {
     const id = ++calls;
     waiting.set(id, { resolve, reject });
@@ -119,7 +119,26 @@ function call(name, ask) {
   });
 }
 
-worker.onmessage = ({ data }) => {
+// attach takes the answers of a worker.
+function attach(next) {
+  worker = next;
+  worker.onmessage = receive;
+  worker.onerror = () => fail("The engine cannot be loaded: its script is missing or broken.");
+}
+
+// refuse ends all calls without an answer.
+function refuse(message) {
+  const all = [...waiting.values()];
+  waiting.clear();
+  for (const { reject } of all) reject(new Error(message));
+}
+
+function fail(message) {
+  failure = message;
+  refuse(message);
+}
+
+function receive({ data }) {
   if (data.ready) {
     engineReady = true;
     window.celgateTimes = { ...data.ready };
@@ -130,15 +149,24 @@ worker.onmessage = ({ data }) => {
     return;
   }
   if (data.failed) {
-    $("summary").textContent = "The engine cannot be loaded: " + data.failed;
+    fail("The engine cannot be loaded: " + data.failed);
+    return;
+  }
+  if (data.stopped) {
+    worker.terminate();
+    engineReady = false;
+    attach(new Worker(WORKER));
+    refuse(`The engine has stopped at these texts (${data.stopped}), and starts again.`);
     return;
   }
   const { resolve, reject } = waiting.get(data.id);
   waiting.delete(data.id);
-  if (data.error) reject(new Error(data.error));
+  if (data.error) reject(new Error("There is no answer: " + data.error));
   else resolve({ ...data.answer, took: data.took });
-};
-early.forEach(worker.onmessage);
+}
+
+attach(engine.worker); // which the page has started
+engine.early.forEach(receive);
 
 // The request.
 
@@ -167,8 +195,12 @@ function changed() {
   if (filling) return;
   $("shared").textContent = "";
   clearTimeout(checkTimer);
-  if (asking) again = true;
-  else ask();
+  if (!asking) {
+    ask();
+    return;
+  }
+  again = true;
+  if (!engineReady && !failure) showNothing("Loading the engine …"); // what is shown is about other texts
 }
 
 async function ask() {
@@ -176,6 +208,7 @@ async function ask() {
   do {
     again = false;
     const began = performance.now();
+    const slow = engineReady ? setTimeout(() => showNothing("Evaluating …"), 2000) : 0;
     try {
       const question = asked(), answer = await call("ask", question);
       answers++;
@@ -183,8 +216,9 @@ async function ask() {
       remember({ question, answer });
       window.celgateAnswered = { took: answer.took, shown: performance.now() - began, at: performance.now() };
     } catch (error) {
-      $("summary").textContent = "There is no answer: " + error.message;
+      showNothing(error.message);
     }
+    clearTimeout(slow);
   } while (again);
   asking = false;
   checkTimer = setTimeout(check, engineReady ? 250 : 0);
@@ -256,6 +290,13 @@ function show(answer) {
   mark();
 }
 
+// showNothing shows why there is no answer.
+function showNothing(why) {
+  $("summary").textContent = why;
+  $("problems").replaceChildren();
+  $("items").replaceChildren();
+}
+
 function showChecks(found) {
   marks.check = found.map((d) => ({ ...d, message: d.message + (d.suggestion ? "\n" + d.suggestion : "") }));
   mark();
@@ -302,17 +343,17 @@ function remember(more) {
 
 // showEarly shows an answer that is there before the engine is: that of the last visit, or that about an example.
 async function showEarly(example) {
-  if (engineReady) return;
+  if (engineReady || failure) return;
   const question = JSON.stringify(asked());
   let answer = last.answer;
   if (!answer || JSON.stringify(last.question) !== question) {
-    if (!example) return;
+    if (!example || form.minor.selectedIndex > 0) return; // an answer of the build is about the newest minor
     try {
       answer = await fetch(example.answer).then((response) => response.json());
     } catch {
       return; // the engine answers soon
     }
-    if (answers || JSON.stringify(asked()) !== question) return;
+    if (answers || failure || JSON.stringify(asked()) !== question) return;
   }
   show(answer);
   window.celgateAnswered = { took: 0, shown: 0, at: performance.now() };
@@ -341,13 +382,19 @@ async function begin() {
     window.history.replaceState(null, "", "#example=" + example.name);
     load(example, example);
   });
-  const follow = async () => {
+  const follow = async (event) => {
     const fragment = location.hash.slice(1);
+    const isLink = /^(v1\.|example=)/.test(fragment);
+    if (event && !isLink) return; // a place in the page
     const named = byName.get(fragment.replace(/^example=/, ""));
     const shared = named ? null : await unpack(fragment);
-    const first = named ?? (shared ? null : byName.get(FIRST));
-    $("example").value = first ? first.name : "";
-    load(shared ?? first, first);
+    const broken = isLink && !named && !shared;
+    if (!event || !broken) { // else the texts stay
+      const first = named ?? (shared ? null : byName.get(FIRST));
+      $("example").value = first ? first.name : "";
+      load(shared ?? first, first);
+    }
+    if (broken) $("shared").textContent = "The link is not complete, or its example does not exist.";
   };
   addEventListener("hashchange", follow);
   await follow();

@@ -1,5 +1,5 @@
-// The engine in a thread of its own. Messages in: {id, call, ask}; out: {id, answer} or {id, error}, {ready} once and
-// {failed} if the engine cannot be loaded.
+// The engine in a thread of its own. Messages in: {id, call, ask}; out: {id, answer} or {id, error}, {ready} once,
+// {failed} if the engine cannot be loaded and {stopped} if it cannot go on.
 import "wasm_exec";
 import { unpack } from "./brotli.js";
 
@@ -46,8 +46,18 @@ const engine = start();
 engine.then((times) => postMessage({ ready: times }), (error) => postMessage({ failed: String(error) }));
 
 onmessage = async ({ data: { id, call, ask } }) => {
-  await engine;
+  try {
+    await engine;
+  } catch {
+    return; // the page knows
+  }
   const began = performance.now();
-  const answer = JSON.parse(globalThis.celgate(call, JSON.stringify(ask ?? {})));
+  let answer;
+  try {
+    answer = JSON.parse(globalThis.celgate(call, JSON.stringify(ask ?? {})));
+  } catch (error) { // nothing can be asked any more
+    postMessage({ stopped: String(error) });
+    return;
+  }
   postMessage(answer.error ? { id, error: answer.error } : { id, answer, took: performance.now() - began });
 };
