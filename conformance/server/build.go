@@ -45,7 +45,7 @@ var releases = map[string]release{
 	"1.36": {version: "v1.36.3", mutating: "v1"},
 }
 
-// lacks reports whether a server of the minor does not have a plugin: that for MutatingAdmissionPolicies came with them.
+// lacks reports whether a server of the minor does not have a plugin; that of MutatingAdmissionPolicies came with them.
 func lacks(minor, plugin string) bool {
 	return slices.Contains(releases[minor].unknown, plugin) ||
 		plugin == "MutatingAdmissionPolicy" && MutatingVersion(minor) == ""
