@@ -28,24 +28,24 @@ func EmptyLists(kind apischema.GroupKind, object map[string]any) (paths []string
 	}
 	root := &place{value: object}
 	if kind == definitionKind {
-		versions := root.within("spec", "versions")
+		versions := root.descend("spec", "versions")
 		items, _ := versions.value.([]any)
 		for i := range items {
 			version := versions.item(i)
-			collect(version.within("schema", "openAPIV3Schema"), rootMembers...)
+			collect(version.descend("schema", "openAPIV3Schema"), rootMembers...)
 		}
 		return paths
 	}
 	if Judges(kind) {
 		for _, path := range podSpecs {
-			collect(root.within(path...).within("resources"), "claims")
+			collect(root.descend(path...).descend("resources"), "claims")
 		}
 	}
 	return paths
 }
 
-// within returns the member at a path of members.
-func (p *place) within(path ...string) *place {
+// descend returns the member at a path of members.
+func (p *place) descend(path ...string) *place {
 	for _, name := range path {
 		member := p.member(name)
 		p = &member
