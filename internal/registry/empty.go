@@ -1,10 +1,18 @@
 package registry
 
-import apischema "k8s.io/apimachinery/pkg/runtime/schema"
+import (
+	"fmt"
+	"strings"
 
-// podSpecs are the paths of Pods in the kinds that contain one.
-var podSpecs = [][]string{
-	{"spec"}, {"template", "spec"}, {"spec", "template", "spec"}, {"spec", "jobTemplate", "spec", "template", "spec"},
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/celgate/celgate/internal/tree"
+)
+
+// podResources are the paths of the resources of Pods in the kinds that contain one.
+var podResources = [][]string{
+	{"spec", "resources"}, {"template", "spec", "resources"}, {"spec", "template", "spec", "resources"},
+	{"spec", "jobTemplate", "spec", "template", "spec", "resources"},
 }
 
 // rootMembers are the lists and maps that the root of a schema may not have if the status is a subresource.
@@ -15,40 +23,36 @@ var rootMembers = []string{
 // EmptyLists returns the paths of the empty lists and maps in an object for which a server may refuse it: a server
 // judges the decoded object, which still has them, and this package the encoded one, which does not.
 func EmptyLists(kind apischema.GroupKind, object map[string]any) (paths []string) {
-	collect := func(at *place, names ...string) {
-		for _, name := range names {
-			v := at.member(name)
-			switch v.value.(type) {
-			case []any, map[string]any:
-				if v.size() == 0 {
-					paths = append(paths, v.path().String())
+	root := tree.Object(object)
+	if kind == definitionKind {
+		for i, item := range root.At("spec").List("versions") {
+			version, _ := item.(map[string]any)
+			schema := tree.Object(version).At("schema", "openAPIV3Schema")
+			for _, name := range rootMembers {
+				if isEmpty(schema[name]) {
+					paths = append(paths, fmt.Sprintf("spec.versions[%d].schema.openAPIV3Schema.%s", i, name))
 				}
 			}
-		}
-	}
-	root := &place{value: object}
-	if kind == definitionKind {
-		versions := root.descend("spec", "versions")
-		items, _ := versions.value.([]any)
-		for i := range items {
-			version := versions.item(i)
-			collect(version.descend("schema", "openAPIV3Schema"), rootMembers...)
 		}
 		return paths
 	}
 	if Judges(kind) {
-		for _, path := range podSpecs {
-			collect(root.descend(path...).descend("resources"), "claims")
+		for _, path := range podResources {
+			if isEmpty(root.At(path...)["claims"]) {
+				paths = append(paths, strings.Join(path, ".")+".claims")
+			}
 		}
 	}
 	return paths
 }
 
-// descend returns the member at a path of members.
-func (p *place) descend(path ...string) *place {
-	for _, name := range path {
-		member := p.member(name)
-		p = &member
+// isEmpty reports whether a value is an empty list or map.
+func isEmpty(v any) bool {
+	switch v := v.(type) {
+	case []any:
+		return len(v) == 0
+	case map[string]any:
+		return len(v) == 0
 	}
-	return p
+	return false
 }
