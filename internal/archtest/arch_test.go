@@ -37,6 +37,7 @@ var layers = [][]string{
 		"cmd/internal/blame", "cmd/internal/delta", "cmd/internal/order", "cmd/internal/prove", "cmd/internal/replay"},
 	{"cmd/internal/suite", "cmd/internal/kube", "webhook"},
 	{"cmd/internal/kube/election", "cmd/internal/report", "cmd/internal/serve"},
+	{"cmd/internal/proofs"},
 	{"cmd/internal/playground"},
 	{"cmd/internal/cli"},
 	{"cmd/internal/manpages"},

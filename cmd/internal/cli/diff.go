@@ -15,6 +15,7 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/cmd/internal/check"
 	"github.com/celgate/celgate/cmd/internal/delta"
+	"github.com/celgate/celgate/cmd/internal/proofs"
 	"github.com/celgate/celgate/cmd/internal/prove"
 	"github.com/celgate/celgate/cmd/internal/report"
 	"github.com/celgate/celgate/cmd/internal/requests"
@@ -215,23 +216,24 @@ func (x *diffing) proveBoth(ctx context.Context, old, now *side) (all []report.P
 	if err != nil {
 		return nil, err
 	}
-	var sets [2]*prove.Side
+	var sets [2]proofs.Set
 	for i, s := range []*side{old, now} {
-		if sets[i], err = room.NewSide(s.force, s.world.manifest); err != nil {
+		sets[i].Name = s.name
+		if sets[i].Side, err = room.NewSide(s.force, s.world.manifest); err != nil {
 			return nil, err
 		}
 	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	for i, names := range [][2]string{{old.name, now.name}, {now.name, old.name}} {
-		result, err := room.Stricter(ctx, sets[i], sets[1-i])
+	for i := range sets {
+		proof, err := proofs.Stricter(ctx, room, sets[i], sets[1-i])
 		if err != nil {
 			return nil, err
 		}
-		if result.Answer == prove.Counterexample && (i == 1 || x.strict) {
+		if proof.Answer == prove.Counterexample && (i == 1 || x.strict) {
 			x.raise(exitDenied)
 		}
-		all = append(all, newProof(ctx, room, stricterClaim(names[1], names[0]), names[0], names[1], result))
+		all = append(all, proof)
 	}
 	return all, nil
 }

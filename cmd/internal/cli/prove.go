@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/celgate/celgate"
-	"github.com/celgate/celgate/cmd/internal/blame"
+	"github.com/celgate/celgate/cmd/internal/proofs"
 	"github.com/celgate/celgate/cmd/internal/prove"
 	"github.com/celgate/celgate/cmd/internal/report"
 	"github.com/celgate/celgate/manifest"
@@ -109,9 +109,9 @@ MUTATIONS are files or directories, and may be the same.
 
 func newProveMutations(c *console, question, short, long string) *cobra.Command {
 	p := &proving{console: c}
-	ask := p.repeat
+	ask := proofs.Idempotence
 	if question == "commutative" {
-		ask = p.reorder
+		ask = proofs.Commutativity
 	}
 	cmd := &cobra.Command{
 		Use:     question + " [flags] -p POLICIES",
@@ -119,7 +119,7 @@ func newProveMutations(c *console, question, short, long string) *cobra.Command 
 		Long:    long + "\n" + proveStatus,
 		Example: "  celgate prove " + question + " -p policies/",
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return ask(cmd.Context()) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return p.askMutations(cmd.Context(), ask) },
 	}
 	p.addPolicyFlag(cmd)
 	p.addFlags(cmd)
@@ -213,13 +213,6 @@ func (p *proving) addFlags(cmd *cobra.Command) {
 	p.complete(cmd)
 }
 
-// A proven is one of the compared sets of policies.
-type proven struct {
-	name  string
-	world *world
-	side  *prove.Side
-}
-
 // compare proves one direction, or both.
 func (p *proving) compare(ctx context.Context, args []string, both bool) error {
 	if len(args) != 2 {
@@ -230,28 +223,26 @@ func (p *proving) compare(ctx context.Context, args []string, both bool) error {
 		return err
 	}
 	if len(b.options.Rejected) > 0 {
-		return writeProofs(b.open, b.options, nil)
+		return p.writeProofs(b, nil)
 	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	var all []report.Proof
 	for i := range b.sets {
-		old, now := b.sets[i], b.sets[1-i]
 		if i == 1 && !both {
 			break
 		}
-		result, err := b.room.Stricter(ctx, old.side, now.side)
+		proof, err := proofs.Stricter(ctx, b.room, b.sets[i], b.sets[1-i])
 		if err != nil {
 			return err
 		}
-		all = append(all, p.newProof(ctx, b.room,
-			stricterClaim(now.name, old.name), old, now, result))
+		all = append(all, proof)
 	}
-	return writeProofs(b.open, b.options, all)
+	return p.writeProofs(b, all)
 }
 
 // loadSets reads sets of policies, each from its paths.
-func (p *proving) loadSets(ctx context.Context, sets ...[]string) (sides []*proven, room *prove.Room,
+func (p *proving) loadSets(ctx context.Context, sets ...[]string) (sides []proofs.Set, room *prove.Room,
 	rejected []report.Rejection, err error) {
 	p.once = map[string]bool{}
 	loader := &manifest.Loader{Stdin: p.stdin, MaxInput: p.maxInput}
@@ -279,7 +270,7 @@ func (p *proving) loadSets(ctx context.Context, sets ...[]string) (sides []*prov
 // A beginning is what questions about sets of policies need.
 type beginning struct {
 	open    []*output
-	sets    []*proven
+	sets    []proofs.Set
 	room    *prove.Room
 	options report.Options // with the refused policies: then nothing is asked
 }
@@ -313,17 +304,15 @@ func (p *proving) hold(ctx context.Context) error {
 		return err
 	}
 	if len(b.options.Rejected) > 0 {
-		return writeProofs(b.open, b.options, nil)
+		return p.writeProofs(b, nil)
 	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	result, err := b.room.Holds(ctx, p.claim, b.sets[0].side, p.resources)
+	proof, err := proofs.Holds(ctx, b.room, p.claim, b.sets[0], p.resources)
 	if err != nil {
 		return err
 	}
-	claim := fmt.Sprintf("every object that %s admits satisfies %s", b.sets[0].name, p.claim)
-	return writeProofs(b.open, b.options,
-		[]report.Proof{p.newProof(ctx, b.room, claim, &proven{}, b.sets[0], result)})
+	return p.writeProofs(b, []report.Proof{proof})
 }
 
 // findVacuous lists the parts of policies without an effect.
@@ -337,10 +326,10 @@ func (p *proving) findVacuous(ctx context.Context) error {
 		ctx, stop := interruptible(ctx)
 		defer stop()
 		undecided := 0
-		if found, undecided, err = b.room.Vacuous(ctx, b.sets[0].side); err != nil {
+		if found, undecided, err = b.room.Vacuous(ctx, b.sets[0].Side); err != nil {
 			return err
 		}
-		for _, r := range b.sets[0].side.Outside() {
+		for _, r := range b.sets[0].Side.Outside() {
 			p.raiseProof(exitUndecided)
 			p.say(r.Message, "")
 		}
@@ -367,43 +356,11 @@ func (p *proving) findErrors(ctx context.Context) error {
 	if len(b.options.Rejected) == 0 {
 		ctx, stop := interruptible(ctx)
 		defer stop()
-		answers, err := b.room.ErrorFree(ctx, b.sets[0].side)
-		if err != nil {
+		if all, err = proofs.ErrorFree(ctx, b.room, b.sets[0]); err != nil {
 			return err
 		}
-		for _, a := range answers {
-			all = append(all, p.newErrorProof(ctx, b, a))
-		}
-		all = append(all, p.outsideProofs(ctx, b, "does not have an expression that is an error")...)
 	}
-	return writeProofs(b.open, b.options, all)
-}
-
-// outsideProofs returns the answers about policies of the dialect without a native form.
-func (p *proving) outsideProofs(ctx context.Context, b *beginning, property string) (all []report.Proof) {
-	for _, r := range b.sets[0].side.Outside() {
-		all = append(all, p.newProof(ctx, b.room, "policy "+r.Policy+" "+property, b.sets[0], b.sets[0],
-			&prove.Result{Answer: prove.Undecided, Reasons: []prove.Reason{r}}))
-	}
-	return all
-}
-
-// newErrorProof returns the answer about one expression, with the error of a counterexample.
-func (p *proving) newErrorProof(ctx context.Context, b *beginning, a prove.ErrorFree) report.Proof {
-	out := p.newProof(ctx, b.room, a.Claim(), b.sets[0], b.sets[0], a.Result)
-	out.About, out.Error = report.AboutErrors, &report.ProofError{Policy: a.Policy, Part: a.Part}
-	if a.Found == nil {
-		return out
-	}
-	e, found := out.Error, a.Found.Old
-	e.Binding = a.Binding.Name
-	e.Message, e.Reason, _ = blame.ReasonOfError(ctx, found.Engine, found.Prepared, a.Policy.Ref(), a.Part.Field)
-	for _, o := range found.Decision.Outcomes {
-		if o.Field() == a.Part.Field && o.Verdict == celgate.Error {
-			e.Message, e.Err = o.Message, o.Err
-		}
-	}
-	return out
+	return p.writeProofs(b, all)
 }
 
 // accept proves that validating policies admit the results of mutating ones.
@@ -416,112 +373,58 @@ func (p *proving) accept(ctx context.Context, args []string) error {
 		return err
 	}
 	if len(b.options.Rejected) > 0 {
-		return writeProofs(b.open, b.options, nil)
+		return p.writeProofs(b, nil)
 	}
 	checks, changes := b.sets[0], b.sets[1]
-	if !changes.side.HasMutations() {
-		return noMutations(changes.name)
+	if !changes.Side.HasMutations() {
+		return noMutations(changes.Name)
 	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	result, err := b.room.Accepts(ctx, changes.side, checks.side)
+	proof, err := proofs.Accepts(ctx, b.room, checks, changes)
 	if err != nil {
 		return err
 	}
-	proof := p.newProof(ctx, b.room, fmt.Sprintf("%s admits every object that %s changes", checks.name, changes.name),
-		changes, checks, result)
-	proof.About = report.AboutResults
-	return writeProofs(b.open, b.options, []report.Proof{proof})
+	return p.writeProofs(b, []report.Proof{proof})
 }
 
 func noMutations(name string) error {
 	return &usageError{fmt.Errorf("%s: does not contain a MutatingAdmissionPolicy that is in force", name)}
 }
 
-// repeat proves that mutating policies do not change their own results.
-func (p *proving) repeat(ctx context.Context) error {
-	return p.askMutations(ctx, report.AboutAgain, (*prove.Room).Idempotence, func(names []string) string {
-		return fmt.Sprintf("policy %s does not change its own result", names[0])
-	})
-}
-
-// reorder proves that the order of mutating policies does not make a difference.
-func (p *proving) reorder(ctx context.Context) error {
-	return p.askMutations(ctx, report.AboutOrder, (*prove.Room).Commutativity, func(names []string) string {
-		return fmt.Sprintf("policies %s and %s have the same result in both orders", names[0], names[1])
-	})
-}
-
-func (p *proving) askMutations(ctx context.Context, about report.Subject,
-	ask func(*prove.Room, context.Context, *prove.Side) ([]prove.Changing, error), claim func([]string) string) error {
+// askMutations asks a question about the mutating policies of a set.
+func (p *proving) askMutations(ctx context.Context,
+	ask func(context.Context, *prove.Room, proofs.Set) ([]report.Proof, error)) error {
 	b, err := p.begin(ctx, p.policies)
 	if err != nil {
 		return err
 	}
 	var all []report.Proof
 	if len(b.options.Rejected) == 0 {
-		if !b.sets[0].side.HasMutations() {
-			return noMutations(b.sets[0].name)
+		if !b.sets[0].Side.HasMutations() {
+			return noMutations(b.sets[0].Name)
 		}
 		ctx, stop := interruptible(ctx)
 		defer stop()
-		answers, err := ask(b.room, ctx, b.sets[0].side)
-		if err != nil {
+		if all, err = ask(ctx, b.room, b.sets[0]); err != nil {
 			return err
 		}
-		for _, a := range answers {
-			proof := p.newProof(ctx, b.room, claim(a.Policies), b.sets[0], b.sets[0], a.Result)
-			proof.About, proof.Policies = about, a.Policies
-			all = append(all, proof)
-		}
-		property := "does not change its own result"
-		if about == report.AboutOrder {
-			property = "has the same result in every order"
-		}
-		all = append(all, p.outsideProofs(ctx, b, property)...)
 		if len(all) == 0 {
-			return &usageError{fmt.Errorf("%s: contains only one MutatingAdmissionPolicy that is in force", b.sets[0].name)}
+			return &usageError{fmt.Errorf("%s: contains only one MutatingAdmissionPolicy that is in force", b.sets[0].Name)}
 		}
 	}
-	return writeProofs(b.open, b.options, all)
+	return p.writeProofs(b, all)
 }
 
 // newProven compiles a set; it returns the policies that the server would refuse.
-func (p *proving) newProven(room *prove.Room, name string, w *world) (*proven, []report.Rejection, error) {
+func (p *proving) newProven(room *prove.Room, name string, w *world) (s proofs.Set, refused []report.Rejection, err error) {
 	engine, err := celgate.New(&w.set, w.options())
 	if err != nil {
-		return nil, nil, err
+		return s, nil, err
 	}
-	rejected := w.rejections(engine)
-	side, err := room.NewSide(w.policiesInForce(p.console, rejected), w.manifest)
-	return &proven{name, w, side}, rejected, err
-}
-
-// newProof returns the answer to a claim, and raises the exit status.
-func (p *proving) newProof(ctx context.Context, room *prove.Room, claim string, old, now *proven,
-	result *prove.Result) report.Proof {
-	switch result.Answer {
-	case prove.Counterexample:
-		p.raiseProof(exitDenied)
-	case prove.Undecided, prove.NotFound:
-		p.raiseProof(exitUndecided)
-	}
-	return newProof(ctx, room, claim, old.name, now.name, result)
-}
-
-// newProof returns the answer to a claim about two sets.
-func newProof(ctx context.Context, room *prove.Room, claim, old, now string, result *prove.Result) report.Proof {
-	out := report.Proof{Claim: claim, Result: result, Old: old, New: now, Types: room.Types}
-	if result.Answer == prove.Counterexample {
-		a := result.Found.Old
-		out.Reasons = blame.Reasons(ctx, a.Engine, a.Prepared, a.Decision.Outcomes)
-	}
-	return out
-}
-
-// stricterClaim says that a set is as strict as an old one.
-func stricterClaim(now, old string) string {
-	return fmt.Sprintf("%s denies every request that %s denies", now, old)
+	refused = w.rejections(engine)
+	side, err := room.NewSide(w.policiesInForce(p.console, refused), w.manifest)
+	return proofs.Set{Name: name, Side: side}, refused, err
 }
 
 // raiseProof raises the exit status for a claim: a counterexample takes precedence over an undecided answer.
@@ -531,8 +434,17 @@ func (p *proving) raiseProof(status int) {
 	}
 }
 
-func writeProofs(open []*output, o report.Options, all []report.Proof) error {
-	return writeAll(open, o, func(out *output, o report.Options) error {
+// writeProofs writes answers, and raises the exit status.
+func (p *proving) writeProofs(b *beginning, all []report.Proof) error {
+	for _, proof := range all {
+		switch proof.Answer {
+		case prove.Counterexample:
+			p.raiseProof(exitDenied)
+		case prove.Undecided, prove.NotFound:
+			p.raiseProof(exitUndecided)
+		}
+	}
+	return writeAll(b.open, b.options, func(out *output, o report.Options) error {
 		return report.WriteProofs(out.format, out, o, all)
 	})
 }
