@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -131,4 +132,63 @@ func describeAnswer(t *testing.T, request json.RawMessage, allowed bool, message
 	}
 	message = reference.ReplaceAllString(message, "reference") // it also depends on the path of the file
 	return strings.Join([]string{r.Operation, kind.Kind.Kind, r.Namespace + "/" + r.Name, r.SubResource, verdict, message}, " ")
+}
+
+// TestPlaygroundCoverage compares the coverage in the page with that of celgate test for a suite of the same objects.
+func TestPlaygroundCoverage(t *testing.T) {
+	t.Parallel()
+	const policies = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: p}
+spec:
+  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]}
+  variables: [{name: data, expression: 'object.?data.orValue({})'}]
+  validations:
+  - expression: "!('a' in variables.data) || variables.data.a == 'x'"
+  - expression: size(variables.data) < 10
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: b}
+spec: {policyName: p, validationActions: [Deny]}
+`
+	const objects = `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: one}
+data: {a: x}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: two}
+data: {a: z}
+`
+	var session playground.Session
+	checked, err := session.Check(t.Context(), playground.Ask{Policies: policies, Objects: objects})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, p := range checked.Coverage.Parts {
+		line := fmt.Sprintf("%d:%d %s", p.Line, p.Column, p.Name)
+		for _, o := range p.Outcomes {
+			line += fmt.Sprintf(" %s=%d", o.Name, o.Count)
+		}
+		got = append(got, line)
+	}
+	want := []string{
+		"7:40 variables[data] ran=2",
+		"9:17 validations[0] true=1 false=1",
+		"9:17 !('a' in variables.data) true=0 false=2",
+		"9:45 variables.data.a == 'x' true=1 false=1",
+		"10:16 validations[1] true=2 false=0",
+		"12:0 binding b ran=2",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the page counts\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if c := checked.Coverage; c.Seen != 8 || c.Total != 10 {
+		t.Errorf("%d of %d outcomes, want 8 of 10", c.Seen, c.Total)
+	}
 }

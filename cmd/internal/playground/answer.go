@@ -13,6 +13,7 @@ import (
 	"github.com/celgate/celgate/cmd/internal/order"
 	"github.com/celgate/celgate/cmd/internal/report"
 	"github.com/celgate/celgate/cmd/internal/requests"
+	"github.com/celgate/celgate/cmd/internal/suite"
 	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/internal/rewrite"
 	"github.com/celgate/celgate/internal/tree"
@@ -34,19 +35,23 @@ type asking struct {
 	recorder *report.Recorder
 	follow   requests.Workloads
 	all      []Item
+	coverage *suite.Coverage // receives the outcomes, instead of items; nil: items
 }
 
 // answer answers for each document of the batch, and for the objects that controllers would create for it, if policies
 // match them.
 func (w *world) answer(ctx context.Context, ask *Ask) []Item {
 	a := &asking{world: w, ask: ask, recorder: report.NewRecorder(w.set)}
-	for _, d := range w.batch {
-		if manifest.IsSuite(d.Object) {
-			continue
-		}
-		a.document(ctx, d)
-	}
+	a.documents(ctx)
 	return a.all
+}
+
+func (a *asking) documents(ctx context.Context) {
+	for _, d := range a.batch {
+		if !manifest.IsSuite(d.Object) {
+			a.document(ctx, d)
+		}
+	}
 }
 
 func (a *asking) document(ctx context.Context, d *manifest.Document) {
@@ -126,6 +131,9 @@ func (a *asking) decide(ctx context.Context, it report.Item, r *celgate.Request,
 		return nil
 	}
 	it.Request, it.Prepared = prepared.Request(), prepared
+	if a.coverage != nil {
+		return a.cover(ctx, prepared)
+	}
 	a.recorder.Take()
 	if it.Decision, err = a.engine.Explain(ctx, prepared, explain.Options{Trace: a.recorder.Trace}); err != nil {
 		return fail(err)

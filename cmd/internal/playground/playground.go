@@ -124,9 +124,10 @@ func (s *Session) Ask(ctx context.Context, ask Ask) (*Answer, error) {
 	return answer, nil
 }
 
-// A Checked is the output of celgate check about the policies.
+// A Checked is the output of celgate check about the policies, and their coverage by the objects.
 type Checked struct {
 	Diagnostics []Diagnostic `json:"diagnostics"`
+	Coverage    *Coverage    `json:"coverage"`
 }
 
 // A Diagnostic is a problem that a check found.
@@ -138,7 +139,7 @@ type Diagnostic struct {
 	Field      string `json:"field"`
 }
 
-// Check checks the policies.
+// Check checks the policies, and counts which of their outcomes the objects reach.
 func (s *Session) Check(ctx context.Context, ask Ask) (*Checked, error) {
 	w, err := s.world(&ask)
 	if err != nil {
@@ -164,7 +165,8 @@ func (s *Session) Check(ctx context.Context, ask Ask) (*Checked, error) {
 			Code: d.Code, Suggestion: d.Suggestion, Subject: d.Ref.String(), Field: d.Field,
 		})
 	}
-	return checked, nil
+	checked.Coverage, err = w.coverage(ctx, &ask)
+	return checked, err
 }
 
 // Minors returns the known Kubernetes minors, the newest first.

@@ -73,7 +73,7 @@ func newArena(s *Suite, objects []Source, o Options) (*arena, []*Problem) {
 		if err != nil {
 			return nil, problemsOf(s, err)
 		}
-		o.Coverage.declare(&a.set, branches)
+		o.Coverage.Declare(&a.set, branches)
 	}
 	return a, a.judge(s, o)
 }

@@ -237,8 +237,8 @@ func verdictsOf(x policy.Expr) []string {
 	return []string{"true", "false"}
 }
 
-// declare adds the branches of expressions.
-func (c *Coverage) declare(set *policy.Set, branches []explain.Branch) {
+// Declare adds the branches of expressions: see [celgate.Engine.Branches].
+func (c *Coverage) Declare(set *policy.Set, branches []explain.Branch) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	for _, b := range branches {
@@ -257,8 +257,8 @@ func (c *Coverage) declare(set *policy.Set, branches []explain.Branch) {
 	}
 }
 
-// observe counts the observations of one evaluation that the decision does not contain.
-func (c *Coverage) observe(set *policy.Set, o explain.Observation) {
+// Observe counts one observation of an evaluation; the decision does not contain it. It is for the option Observe.
+func (c *Coverage) Observe(set *policy.Set, o explain.Observation) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	p := c.coverageOf(o.Policy, set)
@@ -284,8 +284,8 @@ func (p *PolicyCoverage) index(field string) int {
 	return slices.IndexFunc(p.Entries, func(e *Entry) bool { return field != "" && e.Expr.Field == field && !e.Branch })
 }
 
-// sort sorts policies by position; cases ran in any order.
-func (c *Coverage) sort() {
+// Sort sorts policies by position; cases ran in any order.
+func (c *Coverage) Sort() {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	slices.SortStableFunc(c.Policies, func(a, b *PolicyCoverage) int {

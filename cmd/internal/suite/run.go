@@ -138,7 +138,7 @@ func Run(ctx context.Context, suites []*Suite, opts Options) iter.Seq[Result] {
 			}
 		}
 		if opts.Coverage != nil {
-			opts.Coverage.sort()
+			opts.Coverage.Sort()
 		}
 	}
 }
@@ -236,7 +236,7 @@ type caseRun struct {
 // observation returns the options of the decision that counts for coverage.
 func (r *runner) observation(a *arena) (how explain.Options) {
 	if c := r.opts.Coverage; c != nil {
-		how.Observe = func(seen explain.Observation) { c.observe(&a.set, seen) }
+		how.Observe = func(seen explain.Observation) { c.Observe(&a.set, seen) }
 	}
 	return how
 }
