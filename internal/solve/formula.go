@@ -63,7 +63,7 @@ type Store struct {
 	facts  []Formula
 	words  map[string]found // by the languages of a search
 	hints  []string         // by Text: the preferred word
-	budget int              // the clauses that Solve may still give to the SAT solver; 0: any number
+	budget int              // the work that is left for Solve, in clauses; 0: any amount
 }
 
 type bounds struct{ least, most int64 }
@@ -76,8 +76,8 @@ func NewStore() *Store {
 	return s
 }
 
-// Limit bounds the work of all later calls of Solve together, in clauses that the SAT solver gets. Then they give up
-// with ErrSize.
+// Limit bounds the work of all later calls of Solve together, in clauses: a clause takes about a microsecond. Then they
+// give up with ErrSize. The work for a formula is always the same.
 func (s *Store) Limit(clauses int) { s.budget = clauses }
 
 func (s *Store) add(n node) Formula {

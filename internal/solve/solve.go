@@ -47,25 +47,39 @@ func (m *Model) Text(x Text) string {
 // Holds reports whether a formula is true in the model.
 func (m *Model) Holds(f Formula) bool { return m.store.Evaluate(m, f)[0] }
 
-// Leaves returns the formula of the values of the leaves in the model: it is true in the models with the same leaves.
+// Leaves returns a formula of some leaves with their values in the model, which suffice for the value of f.
 func (m *Model) Leaves(f Formula) Formula {
 	s := m.store
-	out := True
-	for _, i := range s.nodesOf(f) {
-		if n := s.nodes[i]; n.kind != conjunction && n.kind != constant {
-			leaf := Formula(i << 1)
-			if !m.Holds(leaf) {
-				leaf = leaf.Negate()
-			}
-			out = s.Conjoin(out, leaf)
+	nodes := s.nodesOf(f)
+	values := make(partial, len(s.nodes))
+	all := make([]Formula, len(nodes))
+	for i, n := range nodes {
+		all[i] = Formula(n << 1)
+	}
+	for i, holds := range s.Evaluate(m, all...) {
+		if values[nodes[i]] = -1; holds {
+			values[nodes[i]] = 1
 		}
+	}
+	out := True
+	needed := s.relevant([]Formula{f}, nodes, values)
+	for _, i := range nodes {
+		n := s.nodes[i]
+		if !needed[i] || n.kind == conjunction || n.kind == constant {
+			continue
+		}
+		leaf := Formula(i << 1)
+		if values[i] == -1 {
+			leaf = leaf.Negate()
+		}
+		out = s.Conjoin(out, leaf)
 	}
 	return out
 }
 
 // nodesOf returns the nodes of formulas, parts before their parents.
 func (s *Store) nodesOf(formulas ...Formula) []int {
-	seen := map[int]bool{}
+	seen := make([]bool, len(s.nodes))
 	var all []int
 	var visit func(f Formula)
 	visit = func(f Formula) {
@@ -115,53 +129,33 @@ func (s *Store) Variables(of Formula) Variables {
 // error of the context.
 func (s *Store) Solve(ctx context.Context, formulas ...Formula) (*Model, error) {
 	roots := append(slices.Clone(s.facts), formulas...)
-	if slices.Contains(roots, False) {
+	nodes := s.nodesOf(roots...)
+	fixed := s.propagate(roots, nodes)
+	if fixed == nil {
 		return nil, nil
 	}
-	nodes := s.nodesOf(roots...)
-	number := map[int]int{}
-	for i, n := range nodes {
-		number[n] = i + 1
+	e := &encoding{Store: s, fixed: fixed, number: make([]int, len(s.nodes))}
+	e.encode(nodes)
+	if e.isFalse {
+		return nil, nil
 	}
-	literal := func(f Formula) int {
-		if f.isNegated() {
-			return -number[f.node()]
-		}
-		return number[f.node()]
+	if !s.spend(len(e.clauses)) {
+		return nil, ErrSize
 	}
-	var clauses [][]int
-	for _, i := range nodes {
-		switch n := s.nodes[i]; n.kind {
-		case constant:
-			clauses = append(clauses, []int{number[i]})
-		case conjunction:
-			self, a, b := number[i], literal(n.a), literal(n.b)
-			clauses = append(clauses, []int{-self, a}, []int{-self, b}, []int{self, -a, -b})
-		}
-	}
-	for _, f := range roots {
-		clauses = append(clauses, []int{literal(f)})
-	}
-	for _, lemma := range s.orders(nodes) {
-		clauses = append(clauses, []int{literal(lemma[0]), literal(lemma[1])})
-	}
+	sat := solver.New(solver.ParseSliceNb(e.clauses, e.variables))
 	for range mostRounds {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if s.budget != 0 {
-			if s.budget -= len(clauses); s.budget <= 0 {
-				s.budget = -1
-				return nil, ErrSize
-			}
-		}
-		problem := solver.ParseSlice(slices.Clone(clauses))
-		sat := solver.New(problem)
+		known := sat.Stats.NbConflicts
 		if sat.Solve() != solver.Sat {
 			return nil, nil
 		}
-		values := sat.Model()
-		m, conflicts, gaveUp := s.check(nodes, func(i int) bool { return values[number[i]-1] })
+		if !s.spend(e.variables/variablesAsClause + clausesAsConflict*(sat.Stats.NbConflicts-known)) {
+			return nil, ErrSize
+		}
+		values := e.values(sat.Model())
+		m, conflicts, gaveUp := s.check(nodes, s.relevant(roots, nodes, values), values)
 		if gaveUp {
 			return nil, ErrSize
 		}
@@ -169,14 +163,216 @@ func (s *Store) Solve(ctx context.Context, formulas ...Formula) (*Model, error) 
 			return m, nil
 		}
 		for _, conflict := range conflicts {
-			var clause []int
+			var clause []solver.Lit
 			for _, f := range conflict {
-				clause = append(clause, -literal(f))
+				if e.fixed.valueOf(f) == 0 {
+					clause = append(clause, solver.IntToLit(int32(-e.literal(f))))
+				}
 			}
-			clauses = append(clauses, clause)
+			if len(clause) == 0 {
+				return nil, nil
+			}
+			sat.AppendClause(solver.NewClause(clause))
 		}
 	}
 	return nil, ErrSize
+}
+
+// The work of a round, in clauses: a model with so many variables costs as much time as one clause, and a conflict of
+// the SAT solver as much as so many clauses.
+const (
+	variablesAsClause = 8
+	clausesAsConflict = 50
+)
+
+// spend takes work from the budget, and reports whether it was enough.
+func (s *Store) spend(work int) bool {
+	if s.budget == 0 {
+		return true
+	}
+	if s.budget -= work; s.budget <= 0 {
+		s.budget = -1
+	}
+	return s.budget > 0
+}
+
+// A partial is an assignment of some nodes, by node: 1 is true, -1 false, 0 unknown.
+type partial []int8
+
+func (p partial) valueOf(f Formula) int8 {
+	if f.isNegated() {
+		return -p[f.node()]
+	}
+	return p[f.node()]
+}
+
+// propagate returns the values that follow from true roots by single steps; nil if they contradict each other.
+func (s *Store) propagate(roots []Formula, nodes []int) partial {
+	fixed := make(partial, len(s.nodes))
+	parents := make([][]int, len(s.nodes))
+	for _, i := range nodes {
+		if n := s.nodes[i]; n.kind == conjunction {
+			a, b := n.a.node(), n.b.node()
+			parents[a], parents[b] = append(parents[a], i), append(parents[b], i)
+		}
+	}
+	var open []int
+	set := func(f Formula) bool {
+		if fixed.valueOf(f) == 0 {
+			fixed[f.node()] = 1
+			if f.isNegated() {
+				fixed[f.node()] = -1
+			}
+			open = append(open, f.node())
+		}
+		return fixed.valueOf(f) == 1
+	}
+	step := func(i int) bool {
+		n := s.nodes[i]
+		if n.kind != conjunction {
+			return true
+		}
+		a, b := fixed.valueOf(n.a), fixed.valueOf(n.b)
+		switch {
+		case fixed[i] == 1:
+			return set(n.a) && set(n.b)
+		case a == -1 || b == -1:
+			return set(Formula(i << 1).Negate())
+		case a == 1 && b == 1:
+			return set(Formula(i << 1))
+		case fixed[i] == -1 && a == 1:
+			return set(n.b.Negate())
+		case fixed[i] == -1 && b == 1:
+			return set(n.a.Negate())
+		}
+		return true
+	}
+	set(True)
+	for _, f := range roots {
+		if !set(f) {
+			return nil
+		}
+	}
+	for len(open) > 0 {
+		i := open[len(open)-1]
+		open = open[:len(open)-1]
+		for _, at := range append(parents[i], i) {
+			if !step(at) {
+				return nil
+			}
+		}
+	}
+	return fixed
+}
+
+// An encoding is the propositional part of formulas for a SAT solver. The fixed nodes are not a part of it, and neither
+// are those that do not matter because of them.
+type encoding struct {
+	*Store
+	fixed     partial
+	number    []int // of the variable of a node; 0: it does not have one
+	variables int
+	clauses   [][]int
+	isFalse   bool // a clause is false
+}
+
+func (e *encoding) literal(f Formula) int {
+	i := f.node()
+	if e.number[i] == 0 {
+		e.variables++
+		e.number[i] = e.variables
+	}
+	if f.isNegated() {
+		return -e.number[i]
+	}
+	return e.number[i]
+}
+
+// add adds a clause without its false literals, if none of them is true.
+func (e *encoding) add(all ...Formula) {
+	if slices.ContainsFunc(all, func(f Formula) bool { return e.fixed.valueOf(f) == 1 }) {
+		return
+	}
+	var clause []int
+	for _, f := range all {
+		if e.fixed.valueOf(f) == 0 {
+			clause = append(clause, e.literal(f))
+		}
+	}
+	if e.clauses = append(e.clauses, clause); len(clause) == 0 {
+		e.isFalse = true
+	}
+}
+
+func (e *encoding) encode(nodes []int) {
+	for _, i := range slices.Backward(nodes) { // parents before their parts
+		n := e.nodes[i]
+		if n.kind != conjunction {
+			continue
+		}
+		self := Formula(i << 1)
+		switch {
+		case e.fixed[i] == -1:
+			e.add(n.a.Negate(), n.b.Negate())
+		case e.fixed[i] == 0 && e.number[i] != 0:
+			e.add(self.Negate(), n.a)
+			e.add(self.Negate(), n.b)
+			e.add(self, n.a.Negate(), n.b.Negate())
+		}
+	}
+	for _, lemma := range e.orders(nodes) {
+		if e.hasValue(lemma[0]) && e.hasValue(lemma[1]) {
+			e.add(lemma[0], lemma[1])
+		}
+	}
+}
+
+func (e *encoding) hasValue(f Formula) bool {
+	return e.fixed.valueOf(f) != 0 || e.number[f.node()] != 0
+}
+
+// values returns the assignment of a model of the SAT solver.
+func (e *encoding) values(model []bool) partial {
+	out := slices.Clone(e.fixed)
+	for i, number := range e.number {
+		switch {
+		case number == 0:
+		case model[number-1]:
+			out[i] = 1
+		default:
+			out[i] = -1
+		}
+	}
+	return out
+}
+
+// relevant returns, by node, what suffices to make roots true under an assignment: both parts of a true conjunction,
+// and one part of a false one. The other nodes may have any value, so the theories need not agree with them.
+func (s *Store) relevant(roots []Formula, nodes []int, values partial) []bool {
+	needed := make([]bool, len(s.nodes))
+	for _, f := range roots {
+		needed[f.node()] = true
+	}
+	for _, i := range slices.Backward(nodes) { // parents before their parts
+		n := s.nodes[i]
+		if !needed[i] || n.kind != conjunction {
+			continue
+		}
+		a, b := n.a.node(), n.b.node()
+		isA, isB := values.valueOf(n.a) == -1, values.valueOf(n.b) == -1
+		switch {
+		case values[i] == 1:
+			needed[a], needed[b] = true, true
+		case needed[a] && isA || needed[b] && isB:
+		case !isB || isA && s.nodes[a].kind == boolean:
+			needed[a] = true
+		case !isA || s.nodes[b].kind == boolean:
+			needed[b] = true
+		default:
+			needed[min(a, b)] = true
+		}
+	}
+	return needed
 }
 
 // orders returns clauses of two literals that follow from comparisons of the same variables: x - y <= 1 implies x - y
@@ -208,19 +404,24 @@ func (s *Store) orders(nodes []int) (lemmas [][2]Formula) {
 	return lemmas
 }
 
-// check runs the theories on an assignment of all nodes: it returns a model, or conflicting literals.
-func (s *Store) check(nodes []int, holds func(int) bool) (m *Model, conflicts [][]Formula, gaveUp bool) {
+// check runs the theories on an assignment of the needed nodes: it returns a model, or conflicting literals.
+func (s *Store) check(nodes []int, needed []bool, values partial) (m *Model, conflicts [][]Formula, gaveUp bool) {
 	m = &Model{store: s, bools: map[int]bool{}}
 	var edges []edge
 	var texts []textLiteral
 	for _, i := range nodes {
-		yes, f := holds(i), Formula(i<<1)
+		yes, f := values[i] == 1, Formula(i<<1)
 		if !yes {
 			f = f.Negate()
 		}
-		switch n := s.nodes[i]; n.kind {
-		case boolean:
+		n := s.nodes[i]
+		if n.kind == boolean {
 			m.bools[i] = yes
+		}
+		if !needed[i] {
+			continue
+		}
+		switch n.kind {
 		case difference:
 			e := edge{x: n.x, y: n.y, c: big.NewInt(n.c), literal: f}
 			if !yes { // y - x <= -c - 1
@@ -242,9 +443,7 @@ func (s *Store) check(nodes []int, holds func(int) bool) (m *Model, conflicts []
 	if words.gaveUp {
 		return nil, nil, true
 	}
-	if words.conflict != nil {
-		conflicts = append(conflicts, words.conflict)
-	}
+	conflicts = append(conflicts, words.conflicts...)
 	if len(conflicts) > 0 {
 		return nil, conflicts, false
 	}

@@ -109,38 +109,35 @@ type textLiteral struct {
 
 // A textSolution is the result for literals about strings.
 type textSolution struct {
-	words    map[Text]string
-	conflict []Formula // not nil: conflicting literals
-	gaveUp   bool
+	words     map[Text]string
+	conflicts [][]Formula // conflicting literals
+	gaveUp    bool
 }
 
 // solveTexts finds words that satisfy all literals.
 func (s *Store) solveTexts(all []textLiteral) textSolution {
 	words, failing, gaveUp := s.assign(all)
-	switch {
-	case gaveUp:
-		return textSolution{gaveUp: true}
-	case failing == nil:
-		return textSolution{words: words}
-	}
-	for i := 0; i < len(failing); { // a conflict without irrelevant literals
-		without := slices.Delete(slices.Clone(failing), i, i+1)
-		_, fewer, gaveUp := s.assign(without)
-		if gaveUp || fewer == nil {
-			i++
-			continue
+	out := textSolution{words: words, gaveUp: gaveUp}
+	for _, literals := range failing {
+		for i := 0; i < len(literals); { // a conflict without irrelevant literals
+			_, fewer, gaveUp := s.assign(slices.Delete(slices.Clone(literals), i, i+1))
+			if gaveUp || len(fewer) == 0 {
+				i++
+				continue
+			}
+			literals = fewer[0]
 		}
-		failing = fewer
+		conflict := make([]Formula, len(literals))
+		for i, l := range literals {
+			conflict[i] = l.literal
+		}
+		out.conflicts = append(out.conflicts, conflict)
 	}
-	conflict := make([]Formula, len(failing))
-	for i, l := range failing {
-		conflict[i] = l.literal
-	}
-	return textSolution{conflict: conflict}
+	return out
 }
 
-// assign returns words that satisfy literals, or conflicting literals.
-func (s *Store) assign(all []textLiteral) (words map[Text]string, failing []textLiteral, gaveUp bool) {
+// assign returns words that satisfy literals, or sets of conflicting literals.
+func (s *Store) assign(all []textLiteral) (words map[Text]string, failing [][]textLiteral, gaveUp bool) {
 	leader := map[Text]Text{}
 	var find func(x Text) Text
 	find = func(x Text) Text {
@@ -180,13 +177,17 @@ func (s *Store) assign(all []textLiteral) (words map[Text]string, failing []text
 		case l.not:
 			other := of(l.y)
 			if other == c {
-				return nil, c.literalsWith(all, find), false
+				failing = append(failing, append(c.equalities(all, find), l))
+				continue
 			}
 			c.apart[other], other.apart[c] = true, true
 		}
 	}
 	for x := range leader {
 		of(x).texts = append(of(x).texts, x)
+	}
+	if failing != nil {
+		return nil, failing, false
 	}
 	for _, c := range order {
 		slices.Sort(c.texts)
@@ -197,12 +198,15 @@ func (s *Store) assign(all []textLiteral) (words map[Text]string, failing []text
 			return nil, nil, true
 		}
 		if !f.exists {
-			return nil, c.literals, false
+			failing = append(failing, c.literals)
 		}
 		c.word = f.word
 	}
+	if failing != nil {
+		return nil, failing, false
+	}
 	if ok, gaveUp := s.separate(order); gaveUp || !ok {
-		return nil, all, gaveUp
+		return nil, [][]textLiteral{all}, gaveUp
 	}
 	words = map[Text]string{}
 	for _, c := range order {
@@ -222,10 +226,10 @@ type class struct {
 	word     string
 }
 
-// literalsWith returns the literals about the texts of a class.
-func (c *class) literalsWith(all []textLiteral, find func(Text) Text) []textLiteral {
+// equalities returns the equalities between the texts of a class.
+func (c *class) equalities(all []textLiteral, find func(Text) Text) []textLiteral {
 	at := find(c.literals[0].x)
-	return slices.DeleteFunc(slices.Clone(all), func(l textLiteral) bool { return find(l.x) != at })
+	return slices.DeleteFunc(slices.Clone(all), func(l textLiteral) bool { return !l.equal || l.not || find(l.x) != at })
 }
 
 // choose returns a word for a class outside of an excluded set: the preferred word of one of its texts, if possible.

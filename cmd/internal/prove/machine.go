@@ -85,8 +85,13 @@ func (o *opaque) isIn(v solve.Variables) bool {
 		o.isText && v.Texts[o.text] || o.isPart && v.Bools[o.there]
 }
 
+// mostClauses bounds the work for one question: about two seconds.
+const mostClauses = 2_000_000
+
 func newMachine(sizes map[string]int, keys map[string][]string) *machine {
-	return &machine{store: solve.NewStore(), sizes: sizes, keys: keys, opaques: map[string]*opaque{},
+	store := solve.NewStore()
+	store.Limit(mostClauses)
+	return &machine{store: store, sizes: sizes, keys: keys, opaques: map[string]*opaque{},
 		quantities: map[textLeaf]*quantity{}, compared: map[[3]int64]bool{}}
 }
 

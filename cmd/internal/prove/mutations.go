@@ -113,9 +113,6 @@ func ordersOf(all []*program) [][]*program {
 	return out
 }
 
-// mostClauses bounds the work for one question about mutations: some seconds.
-const mostClauses = 5_000_000
-
 // askOne searches for a model of a goal about one case.
 func (r *Room) askOne(ctx context.Context, c Case, confirm trial, goalOf func(*request) solve.Formula) (*Result,
 	error) {
@@ -128,7 +125,6 @@ func (r *Room) askOne(ctx context.Context, c Case, confirm trial, goalOf func(*r
 		if !m.settle() {
 			continue
 		}
-		m.store.Limit(mostClauses)
 		_, err := r.search(ctx, req, m.store.All(append(m.assumed, goal)...), confirm, out)
 		return out, err
 	}

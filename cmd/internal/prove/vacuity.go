@@ -112,6 +112,7 @@ func (r *Room) askPossible(ctx context.Context, p *program, b *policy.Binding, c
 			if q.possible {
 				continue
 			}
+			m.store.Limit(mostClauses)
 			model, err := m.store.Solve(ctx, q.of(inv, m.store))
 			switch {
 			case errors.Is(err, solve.ErrSize):
