@@ -34,7 +34,7 @@ func Extent(src string, tree *ast.AST, part ast.Expr) (from, to int) {
 			return
 		}
 		// The position of a macro is its parenthesis; its arguments need not be in the tree.
-		_, length := brackets(src[at:])
+		_, length, _ := brackets(src[at:])
 		to = max(to, at+length)
 		if e.Kind() == ast.SelectKind && strings.HasSuffix(before, operators.Has) {
 			from = min(from, len(before)-len(operators.Has))
@@ -43,7 +43,15 @@ func Extent(src string, tree *ast.AST, part ast.Expr) (from, to int) {
 	if from >= to {
 		return 0, 0
 	}
-	for open, _ := brackets(src[from:to]); open > 0; open-- {
+	_, _, missing := brackets(src[from:to])
+	for ; missing > 0; missing-- {
+		before := strings.TrimRight(src[:from], " \t\r\n")
+		if !strings.HasSuffix(before, "(") {
+			break
+		}
+		from = len(before) - 1
+	}
+	for open, _, _ := brackets(src[from:to]); open > 0; open-- {
 		next := to + len(src[to:]) - len(strings.TrimLeft(src[to:], " \t\r\n"))
 		if next == len(src) || !strings.ContainsRune(")]}", rune(src[next])) {
 			break
@@ -78,13 +86,17 @@ func wordLength(s string) int {
 		}
 	case '\'', '"':
 		return quotedLength(s)
+	case '-': // of a number
+		n = 1
 	}
 	for n < len(s) && (s[n] == '_' || s[n] >= '0' && s[n] <= '9' || s[n] >= 'a' && s[n] <= 'z' || s[n] >= 'A' &&
-		s[n] <= 'Z') {
+		s[n] <= 'Z' || s[n] == '.' && isDigit(s, 0) && isDigit(s, n+1)) {
 		n++
 	}
 	return max(n, 1)
 }
+
+func isDigit(s string, at int) bool { return at < len(s) && s[at] >= '0' && s[at] <= '9' }
 
 // quotedLength returns the length of the string literal at the start of s.
 func quotedLength(s string) int {
@@ -99,9 +111,9 @@ func quotedLength(s string) int {
 	return len(s)
 }
 
-// brackets returns the number of open brackets at the end of s, and the length of s up to the one that closes the
-// first; -1 if there is none.
-func brackets(s string) (open, closed int) {
+// brackets returns the number of open brackets at the end of s, the length of s up to the one that closes the first, -1
+// if there is none, and the number of brackets that are opened before s.
+func brackets(s string) (open, closed, missing int) {
 	closed = -1
 	for i := 0; i < len(s); i++ {
 		switch s[i] {
@@ -111,9 +123,10 @@ func brackets(s string) (open, closed int) {
 			if open--; open == 0 && closed < 0 {
 				closed = i + 1
 			}
+			missing = max(missing, -open)
 		case '\'', '"':
 			i += quotedLength(s[i:]) - 1
 		}
 	}
-	return open, closed
+	return open, closed, missing
 }

@@ -24,7 +24,9 @@ func TestBranches(t *testing.T) {
 		`object.?a.orValue(false) && object.b.exists(x, x == ')' )`:                            `object.?a.orValue(false); object.b.exists(x, x == ')' ); x == ')'`,
 		`size(object.a.filter(x, x > (1 + 2) * 3)) > 0`:                                        `x > (1 + 2) * 3`,
 		`string(object.a) == 'a' && size( object.b ) > 1`:                                      `string(object.a) == 'a'; size( object.b ) > 1`,
-		`object.a == 1`: ``,
+		`((object.a) == 1 ? (object.b) : object.c) || object.d`:                                `(object.a) == 1 ? (object.b) : object.c; (object.a) == 1; object.d`,
+		`object.a == -1 || object.b > 1.5`:                                                     `object.a == -1; object.b > 1.5`,
+		`object.a == 1`:                                                                        ``,
 	} {
 		tree, issues := env.Compile(src)
 		if issues.Err() != nil {

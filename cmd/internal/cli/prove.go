@@ -158,8 +158,9 @@ func newProveVacuity(c *console) *cobra.Command {
 		Use:   "vacuity [flags] -p POLICIES",
 		Short: "Find the parts of policies without an effect",
 		Long: `vacuity lists the validations that never deny or deny every request, the match
-conditions that are never or always true, and the bindings that do not match any
-request. Every listed part is proved.
+conditions that are never or always true, the bindings that do not match any request,
+the messageExpressions that are never the message, and the operands of && and || and the
+branches of ?: that make no difference. Every listed part is proved.
 
 The exit status is 0 if there are none, 1 if there are some, 3 if an answer is
 undecided, and 2 if a file cannot be read or a policy is invalid.`,

@@ -415,6 +415,77 @@ func (a *agreement) pair(kind schema.GroupVersionKind, old, now string) {
 	}
 }
 
+// TestRandomDeadParts removes dead parts from random expressions, and searches for objects for which an engine then has
+// another answer, with lists that are longer than those of the formulas.
+func TestRandomDeadParts(t *testing.T) {
+	expressions := *comparisonCount / 100
+	if expressions == 0 {
+		expressions = 12
+	}
+	r := room(t)
+	a := &agreement{room: r, rand: rand.New(rand.NewPCG(*comparisonSeed, 11)), t: t, seen: map[string]int{},
+		outside: map[string]int{}}
+	for range expressions {
+		kind := agreementKinds[a.rand.IntN(len(agreementKinds))]
+		g := &writer{rand: a.rand, types: r.Types, kind: kind}
+		x, y := g.boolean(1, g.roots()), g.boolean(2, g.roots())
+		a.deadIn(kind, []string{"(" + x + ") && ((" + y + ") || (" + x + "))", "(" + x + ") || (" + y + ") || (" + x + ")",
+			"(" + x + ") ? (" + y + ") && (" + x + ") : true", "(" + y + ") ? (" + x + ") : (" + x + ")",
+			"(" + y + ") && true"}[a.rand.IntN(5)])
+	}
+	t.Log(a.seen)
+	if a.seen["dead"] == 0 {
+		t.Error("the expressions have no dead parts")
+	}
+}
+
+func (a *agreement) deadIn(kind schema.GroupVersionKind, text string) {
+	res := a.room.Types.ResourceFor(kind)
+	was := sideOf(a.t, a.room, one(kind.Group, kind.Version, res.Resource, text))
+	found, undecided, err := a.room.Vacuous(context.Background(), was)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.seen["undecided"] += undecided
+	slices.SortFunc(found, func(x, y Vacuity) int { return y.From - x.From })
+	shorter := text
+	for _, v := range found {
+		if v.Instead != "true" && v.Instead != "false" && len(found) > 1 { // the branch that is kept may have dead parts
+			return
+		}
+		if v.To > 0 {
+			shorter = shorter[:v.From] + v.Instead + shorter[v.To:]
+			a.seen["dead"]++
+		}
+	}
+	if shorter == text {
+		return
+	}
+	is := sideOf(a.t, a.room, one(kind.Group, kind.Version, res.Resource, shorter))
+	m := newMachine(map[string]int{}, map[string][]string{})
+	req := newRequest(m, Case{Resource: res, Operation: "CREATE", Kind: kind}, a.room.Types)
+	req.invoke(was.clauses()[0].program, was.clauses()[0].binding)
+	req.invoke(was.clauses()[0].program, was.clauses()[0].binding)
+	p := newPool(was.programs[0].validations[0])
+	p.longer = true
+	for range 60 {
+		_, prepared := a.request(req, was, p)
+		if prepared == nil {
+			continue
+		}
+		x, err := was.engine.Validate(context.Background(), prepared)
+		y, otherErr := is.engine.Validate(context.Background(), prepared)
+		if err != nil || otherErr != nil {
+			a.t.Fatal(err, otherErr)
+		}
+		a.compared++
+		if x.Outcomes[0].Verdict != y.Outcomes[0].Verdict {
+			a.fail(text+"\n"+shorter, prepared.Request().Object, "a part makes a difference")
+		}
+		a.seen[fmt.Sprint(x.Outcomes[0].Verdict)]++
+	}
+}
+
 func (a *agreement) fail(text string, object map[string]any, what string) {
 	a.t.Helper()
 	shown, _ := yaml.Marshal(object)

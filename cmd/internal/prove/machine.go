@@ -30,6 +30,7 @@ type machine struct {
 	opaques  map[string]*opaque
 	accesses []*access
 	records  int             // their number
+	zeros    bool            // members that Go omits if they are zero may be zero
 	mutates  bool            // mutating policies take part: they see the object before the registry
 	doubts   []solve.Formula // the conditions under which a part of a mutation is not decided
 	assumed  []solve.Formula // what the registry requires of objects that mutations change

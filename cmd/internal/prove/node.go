@@ -127,7 +127,7 @@ func (n *node) member(name string) *part {
 		p.present = solve.True
 	}
 	made.null = n.m.nullness(f, n.builtin)
-	made.filled = n.builtin && !f.Pointer && f.OmitEmpty && f.Default == nil
+	made.filled = n.builtin && !f.Pointer && f.OmitEmpty && f.Default == nil && (!n.m.zeros || isContainer(f.Type))
 	if n.builtin && n.m.isRegistered(n.typ, name) {
 		p.present, made.null, made.filled = solve.True, solve.False, f.Type.Kind != shape.Struct
 	}
@@ -138,6 +138,8 @@ func (n *node) member(name string) *part {
 	}
 	return p
 }
+
+func isContainer(t *shape.Type) bool { return t.Kind == shape.List || t.Kind == shape.Map }
 
 func (n *node) addMember(name string, p *part) {
 	if n.members == nil {

@@ -110,7 +110,8 @@ type invocation struct {
 	applies     solve.Formula // matched, and all conditions are true
 	failing     solve.Formula // the conditions have an error that denies
 	validations []solve.Formula
-	values      []*value // of validations
+	values      []*value        // of validations
+	messages    []solve.Formula // a messageExpression is the message; nil: not evaluated
 }
 
 // deny returns the condition under which it denies a request.

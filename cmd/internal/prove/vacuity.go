@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/celgate/celgate/internal/solve"
 	"github.com/celgate/celgate/policy"
@@ -11,25 +12,33 @@ import (
 
 // A Vacuity is a part of a policy that is proved to have no effect.
 type Vacuity struct {
-	Policy, Binding string
+	Policy, Binding string      // without a binding: with each of them
 	Expr            policy.Expr // zero for a binding
+	From, To        int         // the part of the text of Expr; 0, 0: the whole
+	Instead         string      // what may stand in place of the part
 	Message         string
 }
+
+// Part returns the text of the part of the expression; empty: it is the whole expression or a binding.
+func (v Vacuity) Part() string { return v.Expr.Src[v.From:v.To] }
 
 // A possibility is the question whether a condition can be true in any case.
 type possibility struct {
 	Vacuity
 	possible  bool
 	undecided bool
+	unless    *possibility // if this one is not possible either, it is reported instead
 	of        func(*invocation, *solve.Store) solve.Formula
 }
 
 // Vacuous returns the parts of a set that have no effect: validations that never or always deny, match conditions that
-// are never or always true, bindings that do not match any request. All of them are proved; the second result is the
-// number of undecided questions.
+// are never or always true, bindings that do not match any request, messages that are never used, operands and branches
+// that make no difference. All of them are proved; the second result is the number of undecided questions.
 func (r *Room) Vacuous(ctx context.Context, s *Side) (all []Vacuity, undecided int, err error) {
 	for _, p := range s.programs {
 		cases := casesOf(r.Types, []*policy.Policy{p.Policy})
+		var reported []Vacuity
+		applies := false
 		for b := range s.native.set.EachBinding() {
 			if !b.Binds(p.Policy) || len(cases) == 0 {
 				continue
@@ -38,8 +47,17 @@ func (r *Room) Vacuous(ctx context.Context, s *Side) (all []Vacuity, undecided i
 			if err != nil {
 				return nil, 0, err
 			}
-			all, undecided = append(all, found...), undecided+open
+			applies = applies || !slices.ContainsFunc(found, func(v Vacuity) bool { return v.Expr.IsZero() })
+			reported, undecided = append(reported, found...), undecided+open
 		}
+		if all = append(all, reported...); !applies {
+			continue
+		}
+		dead, open, err := r.deadParts(ctx, s, p, cases, reported)
+		if err != nil {
+			return nil, 0, err
+		}
+		all, undecided = append(all, dead...), undecided+open
 	}
 	return all, undecided, nil
 }
@@ -55,7 +73,7 @@ func (r *Room) vacuousIn(ctx context.Context, p *program, b *policy.Binding, cas
 	undecided := 0
 	for i, q := range questions {
 		switch {
-		case q.possible:
+		case q.possible || q.unless != nil && !q.unless.possible:
 		case q.undecided:
 			undecided++
 		default:
@@ -70,10 +88,10 @@ func (r *Room) vacuousIn(ctx context.Context, p *program, b *policy.Binding, cas
 
 func possibilities(p *program, b *policy.Binding) []*possibility {
 	all := []*possibility{{
-		Vacuity: Vacuity{p.Name, b.Name, policy.Expr{}, "does not match any request that the policy matches"},
+		Vacuity: Vacuity{Policy: p.Name, Binding: b.Name, Message: "does not match any request that the policy matches"},
 		of:      func(i *invocation, _ *solve.Store) solve.Formula { return i.matched }}}
 	add := func(x policy.Expr, message string, of func(*invocation, *solve.Store) solve.Formula) {
-		all = append(all, &possibility{Vacuity: Vacuity{p.Name, b.Name, x, message}, of: of})
+		all = append(all, &possibility{Vacuity: Vacuity{Policy: p.Name, Binding: b.Name, Expr: x, Message: message}, of: of})
 	}
 	for k, c := range p.MatchConditions {
 		add(c.Expr, "is never true: the policy never applies", func(i *invocation, s *solve.Store) solve.Formula {
@@ -88,6 +106,12 @@ func possibilities(p *program, b *policy.Binding) []*possibility {
 		add(v.Expr, "denies every request that the policy matches", func(i *invocation, s *solve.Store) solve.Formula {
 			return s.Conjoin(i.applies, i.values[k].truth)
 		})
+		if p.messages[k] != nil {
+			denies := all[len(all)-2]
+			add(v.MessageExpr, "is never the message: whenever the validation fails, it is an error, empty or of several lines",
+				func(i *invocation, _ *solve.Store) solve.Formula { return i.messages[k] })
+			all[len(all)-1].unless = denies
+		}
 	}
 	return all
 }
@@ -105,6 +129,7 @@ func (r *Room) askPossible(ctx context.Context, p *program, b *policy.Binding, c
 		m := newMachine(sizes, keys)
 		req := newRequest(m, c, r.Types)
 		inv := req.invoke(p, b)
+		inv.messages = req.messagesOf(p, inv)
 		if !m.settle() {
 			continue
 		}
@@ -128,4 +153,29 @@ func (r *Room) askPossible(ctx context.Context, p *program, b *policy.Binding, c
 		return nil
 	}
 	return fmt.Errorf("policy %s: the sizes of lists do not converge", p.Name)
+}
+
+// usableMessage matches the results of messageExpressions that a server uses, and more: one line that is not empty.
+const usableMessage = `\A[\s\x{85}\p{Z}]*[^\s\x{85}\p{Z}]([^\n]*[^\s\x{85}\p{Z}])?[\s\x{85}\p{Z}]*\z`
+
+// messagesOf returns for each validation the condition under which it fails and its messageExpression is the message.
+func (r *request) messagesOf(p *program, in *invocation) []solve.Formula {
+	s := r.m.store
+	out := make([]solve.Formula, len(p.messages))
+	for i, tree := range p.messages {
+		if out[i] = solve.False; tree == nil || in.matched == solve.False {
+			continue
+		}
+		expressions := r.evaluator(p, withoutAuthorizer(in.roots))
+		for _, part := range expressions.valueOf(tree, p.Policy.Validations[i].MessageExpr).parts() {
+			usable := solve.True
+			if l, ok := part.leaf.(textLeaf); ok {
+				usable = r.m.isMatch(l, usableMessage)
+			}
+			out[i] = s.Disjoin(out[i], s.Conjoin(part.when, usable))
+		}
+		v := in.values[i]
+		out[i] = s.All(out[i], in.applies, v.isBool, v.truth.Negate())
+	}
+	return out
 }

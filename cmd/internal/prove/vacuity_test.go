@@ -2,6 +2,8 @@ package prove
 
 import (
 	"context"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -19,5 +21,81 @@ func TestVacuousUnmatched(t *testing.T) {
 	}
 	if len(found) != 1 || found[0].Message != "does not match any request that the policy matches" {
 		t.Errorf("%+v", found)
+	}
+}
+
+// TestDeadParts asks for the parts of expressions that make no difference.
+func TestDeadParts(t *testing.T) {
+	r := room(t)
+	for _, test := range []struct {
+		resource, expression string
+		want                 []string
+	}{
+		{"deployments", "object.spec.replicas < 5 && object.spec.replicas < 7", []string{"object.spec.replicas < 7"}},
+		{"deployments", "object.spec.replicas < 7 && object.spec.replicas < 5", []string{"object.spec.replicas < 7"}},
+		{"deployments", "object.spec.replicas < 5 && object.spec.replicas < 5", []string{"object.spec.replicas < 5"}},
+		{"deployments", "object.spec.replicas < 5 || object.spec.replicas == 4 || object.spec.paused",
+			[]string{"object.spec.replicas == 4"}},
+		{"deployments", "has(object.spec.replicas) && object.spec.replicas < 4", []string{"has(object.spec.replicas)"}},
+		{"deployments", "has(object.spec.paused) && object.spec.paused", nil},   // else it is an error
+		{"deployments", "!has(object.spec.paused) || !object.spec.paused", nil}, // although false is not stored
+		{"deployments", "has(object.spec.replicas) ? object.spec.replicas < 4 : false", []string{"false"}},
+		{"deployments", "object.spec.replicas > 3 ? object.spec.replicas > 2 && object.spec.replicas < 9 : true",
+			[]string{"object.spec.replicas > 2"}},
+		{"deployments", "(object.metadata.name.split('-')[0] == 'a' || object.spec.replicas < 3) && object.spec.replicas < 9", nil},
+		{"deployments", "object.metadata.name.split('-').all(x, x != 'a' && x != 'a')", nil}, // not decided
+		{"pods", "object.spec.containers.all(c, c.image.startsWith('a/') || c.image.startsWith('a/b'))",
+			[]string{"c.image.startsWith('a/b')"}},
+		{"pods", "object.spec.containers.all(c, has(c.image) && c.image != '' && c.image != 'b')",
+			[]string{"c.image != ''", "has(c.image)"}},
+		{"pods", "object.spec.containers.exists(c, c.name == 'a') && object.spec.containers.size() > 0",
+			[]string{"object.spec.containers.size() > 0"}},
+		{"pods", "!(has(object.spec.hostNetwork) && object.spec.hostNetwork) && " +
+			"(has(object.spec.hostPID) ? !object.spec.hostPID : true)", nil},
+		{"pods", "request.operation == 'DELETE' || has(object.spec.nodeName)", []string{"request.operation == 'DELETE'"}},
+		{"pods", "request.operation == 'UPDATE' || has(object.spec.nodeName)", nil},
+	} {
+		group := map[string]string{"deployments": "apps"}[test.resource]
+		s := sideOf(t, r, one(group, "v1", test.resource, test.expression))
+		found, _, err := r.Vacuous(context.Background(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var parts []string
+		for _, v := range found {
+			parts = append(parts, v.Part())
+		}
+		if !slices.Equal(parts, test.want) {
+			t.Errorf("%s: %q", test.expression, parts)
+		}
+	}
+}
+
+// TestDeadMessages asks for messages that are never used.
+func TestDeadMessages(t *testing.T) {
+	r := room(t)
+	for _, test := range []struct {
+		message string
+		dead    bool
+	}{
+		{"object.metadata.name + ' is too large'", false},
+		{"' '", true},
+		{"'a\\nb'", true},
+		{"' a\\n'", false},
+		{"'' + object.metadata.?generateName.orValue('')", false},
+		{"object.spec.replicas < 5 ? 'small' : ''", true},
+		{"string(oldObject.spec.replicas)", false},
+		{"string(object.metadata.labels.team)", false},
+		{"object.metadata.name.split('-')[0]", false},
+	} {
+		text := strings.Replace(one("apps", "v1", "deployments", "object.spec.replicas < 5"),
+			"---", "    messageExpression: "+strconv.Quote(test.message)+"\n---", 1)
+		found, undecided, err := r.Vacuous(context.Background(), sideOf(t, r, text))
+		if err != nil || undecided > 0 {
+			t.Fatal(err, undecided)
+		}
+		if (len(found) == 1) != test.dead {
+			t.Errorf("%s: %+v", test.message, found)
+		}
 	}
 }

@@ -84,7 +84,7 @@ func WriteVacuities(format string, w io.Writer, o Options, all []prove.Vacuity) 
 		}{APIVersion: APIVersion, Kind: "VacuityList", Rejected: refusedOf(o.Rejected), Items: []jsonVacuity{}}
 		for _, v := range all {
 			list.Items = append(list.Items,
-				jsonVacuity{v.Policy, v.Binding, v.Expr.Field, v.Expr.Locate(0).String(), v.Message})
+				jsonVacuity{v.Policy, v.Binding, v.Expr.Field, v.Expr.Locate(v.From).String(), v.Part(), v.Message})
 		}
 		return encode(w, list)
 	}
@@ -97,8 +97,14 @@ func WriteVacuities(format string, w io.Writer, o Options, all []prove.Vacuity) 
 	}
 	for _, v := range all {
 		t.head(yellow, "vacuous", vacuousPart(v)+" "+v.Message, policy.Position{})
-		b := block{label: "proved", style: green, message: "policy " + v.Policy + ", binding " + v.Binding, expr: v.Expr}
-		if !v.Expr.IsZero() {
+		b := block{label: "proved", style: green, message: "policy " + v.Policy, expr: v.Expr}
+		if v.Binding != "" {
+			b.message += ", binding " + v.Binding
+		}
+		switch {
+		case v.To > 0:
+			b.mark = mark{v.From, v.To}
+		case !v.Expr.IsZero():
 			b.mark = markOf(v.Expr, policy.Position{}, nil)
 		}
 		t.blocksOf([]block{b})
@@ -116,9 +122,10 @@ func vacuousPart(v prove.Vacuity) string {
 
 type jsonVacuity struct {
 	Policy  string `json:"policy"`
-	Binding string `json:"binding"`
+	Binding string `json:"binding,omitempty"`
 	Field   string `json:"field,omitempty"`
 	Place   string `json:"place,omitempty"`
+	Part    string `json:"part,omitempty"`
 	Message string `json:"message"`
 }
 

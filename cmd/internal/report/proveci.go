@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -67,8 +68,8 @@ func writeVacuitiesGitHub(w io.Writer, o Options, all []prove.Vacuity) error {
 		f := finding{level: check.Warning, rule: "vacuous", title: "vacuous", message: "policy " + v.Policy + ": " +
 			vacuousPart(v) + " " + v.Message}
 		if !v.Expr.IsZero() {
-			f.place = v.Expr.Locate(0)
-			f.message += "\n" + strings.TrimSpace(v.Expr.Src)
+			f.place = v.Expr.Locate(v.From)
+			f.message += "\n" + cmp.Or(v.Part(), strings.TrimSpace(v.Expr.Src))
 		}
 		if err := writeGitHub(w, f); err != nil {
 			return err
