@@ -267,6 +267,86 @@ func says(text string) chromedp.Action {
 	return waitFor(fmt.Sprintf(`document.getElementById("summary").textContent.includes(%q)`, text))
 }
 
+// choose chooses an entry of a menu or writes a text into a field of the form about proofs.
+func choose(field, value string) chromedp.Action {
+	return chromedp.Evaluate(fmt.Sprintf(`(() => { const e = document.getElementById("prove")[%q]; e.value = %q;
+		e.dispatchEvent(new Event("change")); return e.value })()`, field, value), nil)
+}
+
+// TestProofs asks for proofs, tries the request of a counterexample, and stops a proof.
+func TestProofs(t *testing.T) {
+	ctx, address, _ := open(t)
+	const answers = `[...document.querySelectorAll("#proved article")].map((e) => e.dataset.answer).join()`
+	var proofs, verdict, claim, stopped string
+	if err := chromedp.Run(ctx, chromedp.Navigate(address+"#example=replica-limit"), waitFor(decided),
+		choose("about", "holds"), chromedp.SetValue("#claim input", "object.spec.replicas < 2"), chromedp.Click("#ask"),
+		waitFor(answers+` !== ""`), chromedp.Evaluate(answers, &proofs),
+		chromedp.Text("#proved h3", &claim),
+		chromedp.Evaluate(`window.celgateAnswered = null`, nil), chromedp.Click("#proved article button"), waitFor(decided),
+		chromedp.Evaluate(`document.querySelector("#items .item").dataset.verdict`, &verdict)); err != nil {
+		t.Fatal(err, complaint(ctx))
+	}
+	if proofs != "counterexample" || verdict != "ok" {
+		t.Errorf("the answers are %q, %q, and the request of the counterexample is %s", proofs, claim, verdict)
+	}
+	if err := chromedp.Run(ctx, choose("about", "equivalent"), chromedp.Click("#ask"),
+		waitFor(answers+` === "proved,proved"`), choose("about", "error-free"),
+		chromedp.Evaluate(`document.getElementById("ask").click(); document.getElementById("ask").click()`, nil),
+		waitFor(`document.getElementById("ask").textContent === "Prove"`), chromedp.Text("#proved", &stopped)); err != nil {
+		t.Fatal(err, complaint(ctx))
+	}
+	if strings.TrimSpace(stopped) != "Stopped." {
+		t.Errorf("a stopped proof says %q", stopped)
+	}
+	if err := chromedp.Run(ctx, chromedp.Click("#ask"), waitFor(answers+`.startsWith("proved")`)); err != nil {
+		t.Fatal("after a stop:", err, complaint(ctx))
+	}
+}
+
+// TestCoverageOfPage counts what the objects of an example reach, and again after another object.
+func TestCoverageOfPage(t *testing.T) {
+	ctx, address, _ := open(t)
+	const head = `(document.querySelector("#coverage h2")?.textContent ?? "")`
+	var first, second string
+	var lines int
+	if err := chromedp.Run(ctx, chromedp.Navigate(address+"#example=replica-limit"), waitFor(decided), waitFor(head+` !== ""`),
+		chromedp.Evaluate(head, &first), chromedp.Evaluate(`document.querySelectorAll(".cm-reached, .cm-unreached").length`, &lines),
+		typed(configMap), waitFor(head+`.includes("reach 0 of")`),
+		chromedp.Evaluate(head, &second)); err != nil {
+		t.Fatal(err, complaint(ctx))
+	}
+	if !strings.HasPrefix(first, "Coverage: the objects reach ") || first == second || lines == 0 {
+		t.Errorf("the page says %q with %d lines, then %q", first, lines, second)
+	}
+}
+
+// TestReload has the texts of the reader after the page is loaded again, and at a visit without a link.
+func TestReload(t *testing.T) {
+	ctx, address, _ := open(t)
+	const text = `document.querySelector("#pane-objects .cm-content").textContent`
+	for _, from := range []string{address + "#example=mutating-sidecar", address} {
+		var reloaded, visited string
+		if err := chromedp.Run(ctx, chromedp.Navigate("about:blank"), chromedp.Navigate(from), waitFor(decided), typed(configMap),
+			waitFor(decided), chromedp.Reload(), waitFor(decided), chromedp.Evaluate(text, &reloaded),
+			chromedp.Navigate("about:blank"), chromedp.Navigate(address), waitFor(decided), chromedp.Evaluate(text, &visited)); err != nil {
+			t.Fatal(err, complaint(ctx))
+		}
+		for _, got := range []string{reloaded, visited} {
+			if !strings.HasPrefix(got, "apiVersion: v1kind: ConfigMap") {
+				t.Errorf("%s: the text is %q", from, got)
+			}
+		}
+	}
+	var linked string
+	if err := chromedp.Run(ctx, chromedp.Navigate("about:blank"), chromedp.Navigate(address+"#example=replica-limit"), waitFor(decided),
+		chromedp.Evaluate(text, &linked)); err != nil {
+		t.Fatal(err, complaint(ctx))
+	}
+	if strings.HasPrefix(linked, "apiVersion: v1kind: ConfigMap") {
+		t.Errorf("a link to an example shows %q", linked)
+	}
+}
+
 // TestFragments keeps what a reader has typed when the address changes to a place in the page, or to a broken link.
 func TestFragments(t *testing.T) {
 	ctx, address, _ := open(t)

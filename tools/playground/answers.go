@@ -62,7 +62,7 @@ func (b *builder) answers(list []Example) (about json.RawMessage, answers []json
 	if err := os.WriteFile(script, []byte(answersSource), 0o644); err != nil {
 		return nil, nil, err
 	}
-	node := exec.Command("node", script, b.module(), filepath.Join(root, "lib", "wasm", "wasm_exec.js"))
+	node := exec.Command("node", script, b.module(moduleNames[0]), filepath.Join(root, "lib", "wasm", "wasm_exec.js"))
 	node.Stdin, node.Stderr = bytes.NewReader(questions), os.Stderr
 	text, err := node.Output()
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/evanw/esbuild/pkg/api"
+	"golang.org/x/sync/errgroup"
 )
 
 // largest is the size in bytes of what the first visit downloads: all files, text as gzip.
@@ -57,7 +58,7 @@ func (b *builder) build() error {
 	if err := os.MkdirAll(b.out, 0o755); err != nil {
 		return err
 	}
-	engine, err := b.engine()
+	engine, prover, err := b.engines()
 	if err != nil {
 		return fmt.Errorf("engine: %w", err)
 	}
@@ -65,7 +66,7 @@ func (b *builder) build() error {
 	if err != nil {
 		return fmt.Errorf("examples: %w", err)
 	}
-	if err := b.page(engine, examples); err != nil {
+	if err := b.page(engine, prover, examples); err != nil {
 		return fmt.Errorf("page: %w", err)
 	}
 	fmt.Printf("%s: %d files, %.2f MB compressed\n", b.out, len(b.files), float64(b.total)/1e6)
@@ -75,45 +76,75 @@ func (b *builder) build() error {
 	return nil
 }
 
-// engine builds the WebAssembly, compresses it, and returns its name.
-func (b *builder) engine() (string, error) {
-	mod, err := slimModules(b.root, filepath.Join(b.root, "bin", ".slim"))
-	if err != nil {
-		return "", err
+// engines builds the WebAssembly of the page, and the one for proofs, which the page loads when a reader asks for one.
+// It compresses both and returns their names.
+func (b *builder) engines() (engine, prover string, err error) {
+	if err := b.slim(); err != nil {
+		return "", "", err
+	}
+	var group errgroup.Group
+	var texts [2][]byte
+	for i, tags := range []string{"nocerts", "nocerts,prover"} {
+		group.Go(func() error {
+			if err := b.compile(moduleNames[i], tags); err != nil {
+				return err
+			}
+			var err error
+			texts[i], err = compress(b.module(moduleNames[i]))
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return "", "", err
+	}
+	if engine, err = b.add(moduleNames[0], ".wasm"+brotli, texts[0]); err != nil {
+		return "", "", err
+	}
+	// It is no part of the first visit.
+	prover = moduleNames[1] + "." + digest(texts[1]) + ".wasm" + brotli
+	fmt.Printf("%9d %s, when a reader asks for a proof\n", len(texts[1]), prover)
+	if len(texts[1]) > largest {
+		return "", "", fmt.Errorf("the engine for proofs is larger than %d bytes", largest)
+	}
+	return engine, prover, os.WriteFile(filepath.Join(b.out, prover), texts[1], 0o644)
+}
+
+// moduleNames are the names of the module of the page, and of the one for proofs.
+var moduleNames = [2]string{"celgate", "prover"}
+
+// slim writes the modules and packages without the code that a browser does not need.
+func (b *builder) slim() error {
+	dir := filepath.Join(b.root, "bin", ".slim")
+	if _, err := slimModules(b.root, dir); err != nil {
+		return err
 	}
 	root, err := goroot()
 	if err != nil {
-		return "", err
+		return err
 	}
-	overlay, err := slimStandard(root, filepath.Join(b.root, "bin", ".slim"))
-	if err != nil {
-		return "", err
-	}
-	module := b.module()
+	_, err = slimStandard(root, dir)
+	return err
+}
+
+// compile builds a module with tags.
+func (b *builder) compile(name, tags string) error {
 	flags := "-s -w"
 	if b.version != "" {
 		flags += " -X github.com/celgate/celgate/cmd/internal/report.stamped=" + b.version
 	}
-	build := exec.Command("go", "build", "-modfile="+mod, "-mod=mod", "-overlay="+overlay, "-trimpath",
-		"-buildvcs=false", "-tags=nocerts", "-ldflags="+flags, "-o", module, "./cmd/celgate-playground")
+	slim := filepath.Join(b.root, "bin", ".slim")
+	build := exec.Command("go", "build", "-modfile="+filepath.Join(slim, "go.mod"), "-mod=mod",
+		"-overlay="+filepath.Join(slim, "overlay.json"), "-trimpath", "-buildvcs=false", "-tags="+tags, "-ldflags="+flags,
+		"-o", b.module(name), "./cmd/celgate-playground")
 	build.Dir, build.Stderr = b.root, os.Stderr
 	build.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm")
-	if err := build.Run(); err != nil {
-		return "", err
-	}
-	packed, err := compress(module)
-	if err != nil {
-		return "", err
-	}
-	text, err := os.ReadFile(packed)
-	if err != nil {
-		return "", err
-	}
-	return b.add("celgate", ".wasm"+brotli, text)
+	return build.Run()
 }
 
-// module returns the path of the WebAssembly.
-func (b *builder) module() string { return filepath.Join(b.root, "bin", ".slim", "celgate.wasm") }
+// module returns the path of a module.
+func (b *builder) module(name string) string {
+	return filepath.Join(b.root, "bin", ".slim", name+".wasm")
+}
 
 // goroot returns the folder of the Go installation.
 func goroot() (string, error) {
@@ -132,33 +163,42 @@ const text = fs.readFileSync(from);
 fs.writeFileSync(to, zlib.brotliCompressSync(text, {params: {[c.BROTLI_PARAM_QUALITY]: 11, [c.BROTLI_PARAM_LGWIN]: 24,
   [c.BROTLI_PARAM_SIZE_HINT]: text.length}}));`
 
-// compress returns the path of the compressed module. As this takes a minute or more, the result for the same module is
-// used again.
-func compress(module string) (string, error) {
+// compress returns a compressed module. As this takes a minute or more, the result for the same module is used again.
+func compress(module string) ([]byte, error) {
 	text, err := os.ReadFile(module)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	packed := filepath.Join(filepath.Dir(filepath.Dir(module)), ".packed", digest(text)+brotli)
-	if _, err := os.Stat(packed); err == nil {
-		return packed, nil
+	dir, name := filepath.Join(filepath.Dir(filepath.Dir(module)), ".packed"), filepath.Base(module)
+	packed := filepath.Join(dir, name+"."+digest(text)+brotli)
+	if text, err := os.ReadFile(packed); err == nil {
+		return text, nil
 	}
-	if err := os.RemoveAll(filepath.Dir(packed)); err != nil { // of earlier modules
-		return "", err
+	older, err := filepath.Glob(filepath.Join(dir, name+".*"))
+	if err != nil {
+		return nil, err
 	}
-	if err := os.MkdirAll(filepath.Dir(packed), 0o755); err != nil {
-		return "", err
+	for _, file := range older {
+		if err := os.Remove(file); err != nil {
+			return nil, err
+		}
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
 	}
 	node := exec.Command("node", "-e", brotliSource, module, packed+".part")
 	node.Stderr = os.Stderr
 	if err := node.Run(); err != nil {
-		return "", fmt.Errorf("node compresses: %w", err)
+		return nil, fmt.Errorf("node compresses: %w", err)
 	}
-	return packed, os.Rename(packed+".part", packed)
+	if err := os.Rename(packed+".part", packed); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(packed)
 }
 
 // page bundles the scripts and writes the page that names all files.
-func (b *builder) page(engine, examples string) error {
+func (b *builder) page(engine, prover, examples string) error {
 	web := filepath.Join(b.root, "cmd", "celgate-playground", "web")
 	if err := install(web); err != nil {
 		return err
@@ -172,12 +212,17 @@ func (b *builder) page(engine, examples string) error {
 	if err != nil {
 		return err
 	}
-	worker, err := b.bundle(web, "worker.js", map[string]string{"ENGINE": engine, "DECODER": decoder},
-		map[string]string{"wasm_exec": support})
-	if err != nil {
-		return err
+	var workers [2]string
+	for i, module := range []string{engine, prover} {
+		workers[i], err = b.bundle(web, "worker.js", map[string]string{"ENGINE": module, "DECODER": decoder,
+			"KEPT": "celgate." + moduleNames[i]}, map[string]string{"wasm_exec": support})
+		if err != nil {
+			return err
+		}
 	}
-	app, err := b.bundle(web, "app.js", map[string]string{"WORKER": worker, "EXAMPLES": examples, "FIRST": first}, nil)
+	worker := workers[0]
+	app, err := b.bundle(web, "app.js", map[string]string{"WORKER": worker, "PROVER": workers[1], "EXAMPLES": examples,
+		"FIRST": first}, nil)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,9 @@ import { yaml } from "@codemirror/lang-yaml";
 import { tags } from "@lezer/highlight";
 import { el, explanation, terminal, diff } from "./show.js";
 import { pack, unpack } from "./link.js";
+import { Engine } from "./engine.js";
+import { coverage, coverageField, markCoverage } from "./coverage.js";
+import { keepEarlier, setUpProofs } from "./prove.js";
 
 /* global WORKER, EXAMPLES, FIRST, engine */
 
@@ -32,7 +35,7 @@ for (const tab of tabs) {
     state: EditorState.create({
       extensions: [
         lineNumbers(), lintGutter(), highlightActiveLine(), highlightActiveLineGutter(), drawSelection(), history(),
-        bracketMatching(), indentUnit.of("  "), yaml(), syntaxHighlighting(colours),
+        bracketMatching(), indentUnit.of("  "), yaml(), syntaxHighlighting(colours), coverageField,
         keymap.of([...defaultKeymap, ...historyKeymap, ...lintKeymap, indentWithTab]),
         EditorView.contentAttributes.of({ "aria-label": $("tab-" + tab).textContent + ", YAML" }),
         EditorView.updateListener.of((update) => { if (update.docChanged) changed(); }),
@@ -105,68 +108,8 @@ function mark() {
   }
 }
 
-// The engine.
-
-const waiting = new Map();
-let worker, failure = "", calls = 0, engineReady = false;
-
-function call(name, ask) {
-  if (failure) return Promise.reject(new Error(failure));
-  return new Promise((resolve, reject) => {
-    const id = ++calls;
-    waiting.set(id, { resolve, reject });
-    worker.postMessage({ id, call: name, ask });
-  });
-}
-
-// attach takes the answers of a worker.
-function attach(next) {
-  worker = next;
-  worker.onmessage = receive;
-  worker.onerror = () => fail("The engine cannot be loaded: its script is missing or broken.");
-}
-
-// refuse ends all calls without an answer.
-function refuse(message) {
-  const all = [...waiting.values()];
-  waiting.clear();
-  for (const { reject } of all) reject(new Error(message));
-}
-
-function fail(message) {
-  failure = message;
-  refuse(message);
-}
-
-function receive({ data }) {
-  if (data.ready) {
-    engineReady = true;
-    window.celgateTimes = { ...data.ready };
-    return;
-  }
-  if (data.kept) {
-    document.documentElement.dataset.kept = "true";
-    return;
-  }
-  if (data.failed) {
-    fail("The engine cannot be loaded: " + data.failed);
-    return;
-  }
-  if (data.stopped) {
-    worker.terminate();
-    engineReady = false;
-    attach(new Worker(WORKER));
-    refuse(`The engine has stopped at these texts (${data.stopped}), and starts again.`);
-    return;
-  }
-  const { resolve, reject } = waiting.get(data.id);
-  waiting.delete(data.id);
-  if (data.error) reject(new Error("There is no answer: " + data.error));
-  else resolve({ ...data.answer, took: data.took });
-}
-
-attach(engine.worker); // which the page has started
-engine.early.forEach(receive);
+// The engine, which the page has started.
+const decider = new Engine(WORKER, { ...engine, onReady: (times) => { window.celgateTimes = { ...times }; } });
 
 // The request.
 
@@ -200,7 +143,7 @@ function changed() {
     return;
   }
   again = true;
-  if (!engineReady && !failure) showNothing("Loading the engine …"); // what is shown is about other texts
+  if (!decider.ready && !decider.failure) showNothing("Loading the engine …"); // what is shown is about other texts
 }
 
 async function ask() {
@@ -208,12 +151,12 @@ async function ask() {
   do {
     again = false;
     const began = performance.now();
-    const slow = engineReady ? setTimeout(() => showNothing("Evaluating …"), 2000) : 0;
+    const slow = decider.ready ? setTimeout(() => showNothing("Evaluating …"), 2000) : 0;
     try {
-      const question = asked(), answer = await call("ask", question);
+      const question = asked(), answer = await decider.call("ask", question);
       answers++;
       show(answer);
-      remember({ question, answer });
+      remember({ question, answer, fragment: location.hash });
       window.celgateAnswered = { took: answer.took, shown: performance.now() - began, at: performance.now() };
     } catch (error) {
       showNothing(error.message);
@@ -221,16 +164,18 @@ async function ask() {
     clearTimeout(slow);
   } while (again);
   asking = false;
-  checkTimer = setTimeout(check, engineReady ? 250 : 0);
+  checkTimer = setTimeout(check, decider.ready ? 250 : 0);
 }
 
 async function check() {
   try {
-    const checked = await call("check", asked());
+    const checked = await decider.call("check", asked());
     if (asking) return; // the texts have changed
     showChecks(checked.diagnostics);
+    showCoverage(checked.coverage);
   } catch (error) {
     showChecks([]);
+    showCoverage({ parts: [] });
   }
   document.documentElement.dataset.checked = String(Date.now());
 }
@@ -257,9 +202,15 @@ function place(at) {
 // open remembers which parts of an answer a reader has opened, by their names.
 const open = new Set();
 
-function part(name, title, ...content) {
-  const details = el("details", { open: open.has(name) }, el("summary", {}, title), ...content);
-  details.addEventListener("toggle", () => { if (details.open) open.add(name); else open.delete(name); });
+// part makes a part of an answer that a reader can open; its content is made then, as a key makes all answers anew.
+function part(name, title, content) {
+  const details = el("details", { open: open.has(name) }, el("summary", {}, title));
+  const fill = () => { if (details.childElementCount === 1) details.append(...content()); };
+  details.addEventListener("toggle", () => {
+    if (details.open) open.add(name); else open.delete(name);
+    fill();
+  });
+  if (details.open) fill();
   return details;
 }
 
@@ -282,9 +233,9 @@ function show(answer) {
       el("div", { class: "body" },
         said.join("").trim() ? el("pre", { tabindex: 0, "aria-label": "What celgate apply says" }, ...terminal(said.join("\n"))) : "",
         ...item.changes.map(diff),
-        explained ? part("why " + i, "Why", ...explanation(explained)) : "",
-        item.object ? part("object " + i, "The object at the end", el("pre", { tabindex: 0 }, item.object)) : "",
-        explained ? part("json " + i, "As JSON", el("pre", { tabindex: 0 }, JSON.stringify({ ...explained, events: undefined }, null, 2))) : ""));
+        explained ? part("why " + i, "Why", () => explanation(explained)) : "",
+        item.object ? part("object " + i, "The object at the end", () => [el("pre", { tabindex: 0 }, item.object)]) : "",
+        explained ? part("json " + i, "As JSON", () => [el("pre", { tabindex: 0 }, JSON.stringify({ ...explained, events: undefined }, null, 2))]) : ""));
   }));
   marks.answer = [...answer.problems, ...answer.items.flatMap((item) => item.marks.map((m) => ({ ...m, said: true })))];
   mark();
@@ -308,11 +259,27 @@ function showChecks(found) {
     }));
 }
 
+function showCoverage(counted) {
+  markCoverage(editors.policies, counted.parts);
+  $("coverage").replaceChildren(...coverage(counted, place));
+}
+
+// A request of a proof takes the place of the objects.
+setUpProofs(asked, (example) => {
+  const { policies, minor } = asked();
+  filling = true;
+  fill({ ...example, policies, minor });
+  filling = false;
+  choose("objects", true);
+  changed();
+});
+
 // Examples and links.
 
 $("share").addEventListener("click", async () => {
   const link = location.href.split("#")[0] + "#" + await pack(asked());
   window.history.replaceState(null, "", link);
+  remember({ fragment: location.hash });
   try {
     await navigator.clipboard.writeText(link);
     $("shared").textContent = "copied";
@@ -327,7 +294,7 @@ const last = recall();
 function recall() {
   try {
     const had = JSON.parse(localStorage.getItem("celgate"));
-    return had?.engine === WORKER ? had : {};
+    return had?.engine === WORKER ? had : { question: had?.question, fragment: had?.fragment };
   } catch {
     return {}; // a browser that keeps nothing
   }
@@ -343,7 +310,7 @@ function remember(more) {
 
 // showEarly shows an answer that is there before the engine is: that of the last visit, or that about an example.
 async function showEarly(example) {
-  if (engineReady || failure) return;
+  if (decider.ready || decider.failure) return;
   const question = JSON.stringify(asked());
   let answer = last.answer;
   if (!answer || JSON.stringify(last.question) !== question) {
@@ -353,10 +320,15 @@ async function showEarly(example) {
     } catch {
       return; // the engine answers soon
     }
-    if (answers || failure || JSON.stringify(asked()) !== question) return;
+    if (answers || decider.failure || JSON.stringify(asked()) !== question) return;
   }
   show(answer);
   window.celgateAnswered = { took: 0, shown: 0, at: performance.now() };
+}
+
+// prose shows a paragraph of Markdown: code in it, and the texts of links.
+function prose(text) {
+  return text.replace(/\[([^\]]*)\]\([^)]*\)/g, "$1").split(/`([^`]*)`/).map((part, i) => (i % 2 ? el("code", {}, part) : part));
 }
 
 async function begin() {
@@ -371,6 +343,8 @@ async function begin() {
     filling = true;
     fill(ask);
     filling = false;
+    keepEarlier(ask.policies ?? "");
+    $("about").replaceChildren(...prose(example?.about ?? ""));
     open.clear();
     choose("policies");
     changed();
@@ -382,12 +356,15 @@ async function begin() {
     window.history.replaceState(null, "", "#example=" + example.name);
     load(example, example);
   });
+  // A page that is loaded again, or visited again without a link, has the texts of the reader.
+  const again = ["reload", "back_forward"].includes(performance.getEntriesByType("navigation")[0]?.type);
+  const mine = last.question && (location.hash === "" || again && last.fragment === location.hash) ? last.question : null;
   const follow = async (event) => {
     const fragment = location.hash.slice(1);
     const isLink = /^(v1\.|example=)/.test(fragment);
     if (event && !isLink) return; // a place in the page
-    const named = byName.get(fragment.replace(/^example=/, ""));
-    const shared = named ? null : await unpack(fragment);
+    const named = !event && mine ? null : byName.get(fragment.replace(/^example=/, ""));
+    const shared = !event && mine ? mine : named ? null : await unpack(fragment);
     const broken = isLink && !named && !shared;
     if (!event || !broken) { // else the texts stay
       const first = named ?? (shared ? null : byName.get(FIRST));

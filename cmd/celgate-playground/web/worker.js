@@ -3,13 +3,13 @@
 import "wasm_exec";
 import { unpack } from "./brotli.js";
 
-/* global Go, ENGINE */
+/* global Go, ENGINE, KEPT */
 
-const kept = "celgate.module", name = ENGINE.replace(/\.brotli$/, "");
+const name = ENGINE.replace(/\.brotli$/, "");
 
 // load returns the module, which is decompressed at the first visit only.
 async function load() {
-  const cache = await globalThis.caches?.open(kept).catch(() => undefined); // a page without TLS has none
+  const cache = await globalThis.caches?.open(KEPT).catch(() => undefined); // a page without TLS has none
   const had = await cache?.match(name);
   if (had) return had;
   const response = await fetch(ENGINE);

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/celgate/celgate/cmd/internal/playground"
@@ -51,10 +52,13 @@ make playground builds them.`,
 	})
 	group(cmd, "Page", func(f *pflag.FlagSet) {
 		f.StringVar(&p.dir, "dir", "", "`DIR` the files of the page (default: playground beside the program)")
-		f.StringVar(&p.listen, "listen", "127.0.0.1:0", "`ADDRESS` of this machine to serve on; port 0 is any free one")
+		f.StringVar(&p.listen, "listen", usualPage, "`ADDRESS` of this machine to serve on; port 0 is any free one")
 	})
 	return cmd
 }
+
+// usualPage is the default address: a browser keeps the engine and the last texts for an address.
+const usualPage = "127.0.0.1:8420"
 
 func (p *playing) run(ctx context.Context, args []string) error {
 	dir, err := p.pageDir()
@@ -72,6 +76,10 @@ func (p *playing) run(ctx context.Context, args []string) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", p.listen)
+	if errors.Is(err, syscall.EADDRINUSE) && p.listen == usualPage {
+		p.say(usualPage+" is in use: another port serves the page", "")
+		listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	}
 	if err != nil {
 		return err
 	}

@@ -60,6 +60,10 @@ func TestPlaygroundAnswers(t *testing.T) {
 				}
 				got = append(got, describeAnswer(t, e.Request, e.Allowed, e.Message))
 			}
+			ask.Objects = "# an edit that moves all documents\n" + ask.Objects
+			checkEdited(t, &session, ask)
+			ask.Objects += "# an edit of the last one\n"
+			checkEdited(t, &session, ask)
 			if want := applyAnswers(t, ask); !slices.Equal(got, want) {
 				t.Errorf("the page says\n%s\ncelgate apply says\n%s\nproblems: %v", strings.Join(got, "\n"),
 					strings.Join(want, "\n"), answer.Problems)
@@ -68,6 +72,28 @@ func TestPlaygroundAnswers(t *testing.T) {
 	}
 	if asked < 40 {
 		t.Errorf("asked about %d examples only", asked)
+	}
+}
+
+// checkEdited compares the answers of a session that has answered about other texts with those of a new one.
+func checkEdited(t *testing.T, session *playground.Session, ask playground.Ask) {
+	t.Helper()
+	var said [2]string
+	for i, s := range []*playground.Session{session, new(playground.Session)} {
+		answer, err := s.Ask(t.Context(), ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, item := range answer.Items {
+			made := strings.Contains(item.Subject, " of ") // its name is drawn
+			if made {
+				item.Subject = ""
+			}
+			said[i] += fmt.Sprintln(item.Subject, item.Verdict, item.Place, item.Marks)
+		}
+	}
+	if said[0] != said[1] {
+		t.Errorf("after an edit the page says\n%s\na new one says\n%s", said[0], said[1])
 	}
 }
 

@@ -39,17 +39,40 @@ type asking struct {
 }
 
 // answer answers for each document of the batch, and for the objects that controllers would create for it, if policies
-// match them.
-func (w *world) answer(ctx context.Context, ask *Ask) []Item {
+// match them. Of the documents and requests of the last question it takes the last answers: a key changes one document.
+func (s *Session) answer(ctx context.Context, w *world, ask *Ask) []Item {
 	a := &asking{world: w, ask: ask, recorder: report.NewRecorder(w.set)}
-	a.documents(ctx)
+	again := map[answerKey][]Item{}
+	for d := range a.documents {
+		key := answerKey{w.engine, d.Source.Line, d.Source.Text, d.Item, fmt.Sprintf("%q %q %q %q %q %t", ask.Old,
+			ask.Operation, ask.Subresource, ask.User, ask.Groups, ask.DryRun)}
+		items, known := s.answers[key]
+		if !known {
+			before := len(a.all)
+			a.document(ctx, d)
+			items = slices.Clone(a.all[before:])
+		} else {
+			a.all = append(a.all, items...)
+		}
+		again[key] = items
+	}
+	s.answers = again
 	return a.all
 }
 
-func (a *asking) documents(ctx context.Context) {
+// An answerKey identifies everything that the answer about one document depends on.
+type answerKey struct {
+	engine     *celgate.Engine
+	line       int
+	text, item string
+	request    string
+}
+
+// documents yields the documents of the batch to decide about.
+func (a *asking) documents(yield func(*manifest.Document) bool) {
 	for _, d := range a.batch {
-		if !manifest.IsSuite(d.Object) {
-			a.document(ctx, d)
+		if !manifest.IsSuite(d.Object) && !yield(d) {
+			return
 		}
 	}
 }

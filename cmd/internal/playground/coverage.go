@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/celgate/celgate"
-	"github.com/celgate/celgate/cmd/internal/report"
 	"github.com/celgate/celgate/cmd/internal/suite"
 	"github.com/celgate/celgate/explain"
 )
@@ -40,7 +39,10 @@ func (w *world) coverage(ctx context.Context, ask *Ask) (*Coverage, error) {
 	var counted suite.Coverage
 	counted.Add(suite.Result{Set: w.set})
 	counted.Declare(w.set, branches)
-	(&asking{world: w, ask: ask, recorder: report.NewRecorder(w.set), coverage: &counted}).documents(ctx)
+	a := &asking{world: w, ask: ask, coverage: &counted}
+	for d := range a.documents {
+		a.document(ctx, d)
+	}
 	counted.Sort()
 	out := &Coverage{Parts: []CoveredPart{}}
 	out.Seen, out.Total = counted.Count()

@@ -42,10 +42,15 @@ type Ask struct {
 
 // An Answer is the output about the objects.
 type Answer struct {
+	Standing
+	Items []Item `json:"items"`
+}
+
+// A Standing tells which parts of the texts do not take part in an answer.
+type Standing struct {
 	Problems []Problem `json:"problems"` // of invalid texts
 	Refused  []Refusal `json:"refused"`  // policies and bindings that a server refuses
 	Idle     []string  `json:"idle"`     // policies without a binding
-	Items    []Item    `json:"items"`
 }
 
 // A Refusal is a policy or binding that is not in force, with the server's message.
@@ -96,6 +101,7 @@ type Session struct {
 	around   around
 	engine   *celgate.Engine
 	made     engineKey
+	answers  map[answerKey][]Item // of the last question
 }
 
 // Ask answers for the objects. The error is an error in the question: an unknown minor.
@@ -104,24 +110,25 @@ func (s *Session) Ask(ctx context.Context, ask Ask) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer := &Answer{Problems: w.problems, Refused: []Refusal{}, Idle: []string{}, Items: []Item{}}
-	if answer.Problems == nil {
-		answer.Problems = []Problem{}
-	}
+	return &Answer{w.standing(), append([]Item{}, s.answer(ctx, w, &ask)...)}, nil
+}
+
+// standing returns the parts of the texts that do not take part.
+func (w *world) standing() Standing {
+	s := Standing{Problems: append([]Problem{}, w.problems...), Refused: []Refusal{}, Idle: []string{}}
 	for _, r := range w.engine.Rejections() {
 		refusal := Refusal{Subject: r.Ref.String()}
 		if r.Status != nil {
 			refusal.Message = r.Status.Message
 		}
-		answer.Refused = append(answer.Refused, refusal)
+		s.Refused = append(s.Refused, refusal)
 	}
 	for _, p := range w.set.Policies {
 		if !w.set.Binds(p.Ref()) {
-			answer.Idle = append(answer.Idle, p.Ref().String())
+			s.Idle = append(s.Idle, p.Ref().String())
 		}
 	}
-	answer.Items = append(answer.Items, w.answer(ctx, &ask)...)
-	return answer, nil
+	return s
 }
 
 // A Checked is the output of celgate check about the policies, and their coverage by the objects.

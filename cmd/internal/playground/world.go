@@ -23,6 +23,7 @@ import (
 type policies struct {
 	text     string
 	set      *policy.Set // nil: not read yet
+	docs     []*manifest.Document
 	beside   []*manifest.Document
 	problems []Problem
 }
@@ -64,7 +65,7 @@ type world struct {
 // world reads the input of a question, and compiles the changed parts.
 func (s *Session) world(ask *Ask) (*world, error) {
 	if s.policies.set == nil || s.policies.text != ask.Policies {
-		s.policies = readPolicies(ask)
+		s.policies = readPolicies(ask, PolicyFile)
 	}
 	batch, wrong := ask.read(ask.Objects, ObjectFile)
 	minor := cmp.Or(ask.Minor, celgate.Newest)
@@ -120,10 +121,10 @@ func (a *Ask) read(text, file string) (docs []*manifest.Document, wrong []Proble
 	return docs, wrong
 }
 
-func readPolicies(ask *Ask) policies {
-	docs, problems := ask.read(ask.Policies, PolicyFile)
+func readPolicies(ask *Ask, file string) policies {
+	docs, problems := ask.read(ask.Policies, file)
 	bundle := manifest.NewBundle(docs...)
-	p := policies{text: ask.Policies, set: &bundle.Set, beside: bundle.Objects, problems: problems}
+	p := policies{text: ask.Policies, set: &bundle.Set, docs: docs, beside: bundle.Objects, problems: problems}
 	for _, wrong := range bundle.Problems {
 		var decode *policy.DecodeError
 		if !errors.As(wrong.Err, &decode) {

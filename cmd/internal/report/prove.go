@@ -142,6 +142,9 @@ var answerWords = map[prove.Answer]struct {
 }{prove.Proved: {"proved", green}, prove.Counterexample: {"counterexample", red},
 	prove.NotFound: {"not found", yellow}, prove.Undecided: {"undecided", yellow}}
 
+// AnswerWord returns the word of an answer, such as "not found".
+func AnswerWord(a prove.Answer) string { return answerWords[a].word }
+
 func (t *textWriter) proof(p Proof) {
 	word := answerWords[p.Answer]
 	claim := p.Claim
