@@ -534,7 +534,8 @@ func TestPictures(t *testing.T) {
 					emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}),
 					chromedp.Navigate("about:blank"), chromedp.Navigate(address+"#example="+name), waitFor(decided),
 					chromedp.Evaluate(`document.querySelectorAll(".item > .body > details").forEach((d, i) => { if (i < 2) d.open = true })`, nil),
-					waitFor(`document.documentElement.dataset.checked`), chromedp.Sleep(300*time.Millisecond), full)
+					waitFor(`document.documentElement.dataset.checked`), choose("about", "error-free"), chromedp.Click("#ask"),
+					waitFor(`document.querySelector("#proved article")`), chromedp.Sleep(300*time.Millisecond), full)
 				if err != nil {
 					t.Fatal(err, complaint(ctx))
 				}

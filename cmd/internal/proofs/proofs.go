@@ -115,6 +115,9 @@ func newErrorProof(ctx context.Context, room *prove.Room, s Set, a prove.ErrorFr
 	e.Binding = a.Binding.Name
 	e.Message, e.Reason, _ = blame.ReasonOfError(ctx, found.Engine, found.Prepared, a.Policy.Ref(), a.Part.Field)
 	for _, o := range found.Decision.Outcomes {
+		if o.Policy == a.Policy.Name && o.Binding == a.Binding.Name {
+			e.Param = o.Param
+		}
 		if o.Field() == a.Part.Field && o.Verdict == celgate.Error {
 			e.Message, e.Err = o.Message, o.Err
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/cmd/internal/blame"
 	"github.com/celgate/celgate/cmd/internal/prove"
+	"github.com/celgate/celgate/cmd/internal/requests"
 	"github.com/celgate/celgate/internal/rewrite"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
@@ -32,6 +33,7 @@ type Proof struct {
 type ProofError struct {
 	Policy  *policy.Policy
 	Binding string
+	Param   string // its name; empty without one
 	Part    policy.Part
 	Message string // the server's text; empty without an example
 	Err     error  // with that text; nil if the server does not report it
@@ -201,7 +203,8 @@ func (t *textWriter) exampleBlocks(p Proof) []block {
 	show("old object", f.Request.OldObject)
 	show("object", f.Request.Object)
 	for _, o := range f.Objects {
-		if len(o) > 3 || len(tree.Object(o).Metadata()) > 1 { // more than a name
+		more := len(o) > 3 || len(tree.Object(o).Metadata()) > 1 // than a name
+		if more || tree.Object(o).Kind() != requests.Namespace {
 			show("existing object", o)
 		}
 	}
@@ -225,11 +228,11 @@ func (p Proof) errorBlock() block {
 	e := p.Error
 	b := block{label: "error", style: red, message: headline(e.Message, e.Err, e.Part.Expr), err: e.Err, expr: e.Part.Expr,
 		mark: markOf(e.Part.Expr, policy.Position{}, e.Err), policy: e.Policy.Name,
-		footers: []string{origin(e.Policy.Name, e.Binding, ""), e.effect()}}
+		footers: []string{origin(e.Policy.Name, e.Binding, e.Param), e.effect()}}
 	if len(e.Reason.Expr.Src) > 0 {
 		b = b.addReason(e.Reason, nil)
 	}
-	b.hint = hintFor(failing{message: e.Message, err: e.Err, expr: b.expr, request: p.Found.Request})
+	b.hint = hintFor(failing{message: e.Message, err: e.Err, expr: b.expr, request: p.Found.Request, param: e.Param})
 	return b
 }
 
