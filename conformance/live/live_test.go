@@ -97,6 +97,7 @@ func objects(t *testing.T, text string) []map[string]any {
 
 var plurals = map[string]string{
 	"Namespace": "namespaces", "ConfigMap": "configmaps", "Deployment": "deployments", "Widget": "widgets",
+	"StatefulSet": "statefulsets", "DaemonSet": "daemonsets", "ReplicaSet": "replicasets",
 	"Service": "services", "ServiceAccount": "serviceaccounts", "Role": "roles", "CronJob": "cronjobs", "Pod": "pods",
 	"ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings", "RoleBinding": "rolebindings",
 	"CustomResourceDefinition": "customresourcedefinitions", "APIService": "apiservices",
@@ -124,7 +125,7 @@ func pathOf(tree map[string]any) string {
 		path = "/api/" + version
 	}
 	switch kind {
-	case "ConfigMap", "Deployment", "Widget", "Role", "RoleBinding", "Service", "ServiceAccount", "CronJob",
+	case "ConfigMap", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Widget", "Role", "RoleBinding", "Service", "ServiceAccount", "CronJob",
 		"Pod", "LimitRange", "ResourceQuota", "Secret", "Ingress", "PersistentVolumeClaim":
 		namespace, _ := metadata["namespace"].(string)
 		if namespace == "" {

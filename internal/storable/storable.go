@@ -1,4 +1,5 @@
-// Package storable completes objects that are made for policies, so that an API server would store them.
+// Package storable completes objects that are made for policies, so that an API server would store them, and knows
+// facts about all stored objects.
 package storable
 
 import (

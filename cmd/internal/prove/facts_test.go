@@ -63,11 +63,9 @@ func TestRegistered(t *testing.T) {
 			}
 		})
 	}
-	for name, members := range registered {
-		for _, member := range members {
-			if tested[name+"."+member] == 0 {
-				t.Errorf("%s.%s is not tested", name, member)
-			}
+	for _, fact := range storable.Facts() {
+		if fact.Rule == storable.Required && tested[fact.Type+"."+fact.Member] == 0 {
+			t.Errorf("%s is not tested", fact)
 		}
 	}
 }

@@ -29,7 +29,7 @@ type failing struct {
 }
 
 // reviewed are the built-in resources whose defaults and registries allow proofs about mutations: what the server
-// changes after a mutation is described by fills, follow and register.
+// changes after a mutation is described by the facts of package storable, follow and register.
 var reviewed = []string{"pods", "configmaps", "secrets", "serviceaccounts", "persistentvolumeclaims",
 	"deployments.apps", "daemonsets.apps", "statefulsets.apps", "replicasets.apps", "cronjobs.batch",
 	"ingresses.networking.k8s.io"}

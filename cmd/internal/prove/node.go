@@ -6,6 +6,7 @@ import (
 
 	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/solve"
+	"github.com/celgate/celgate/internal/storable"
 )
 
 // A node is a value in an object that represents all objects of a kind. Its members are created on demand.
@@ -132,7 +133,7 @@ func (n *node) member(name string) *part {
 		p.present, made.null, made.filled = solve.True, solve.False, f.Type.Kind != shape.Struct
 	}
 	n.addMember(name, p)
-	if n.builtin && n.typ.Name == volumeType && !n.sourced {
+	if n.builtin && storable.Holds(storable.Sourced, n.typ.Name, "") && !n.sourced {
 		n.sourced = true
 		n.assumeSource()
 	}

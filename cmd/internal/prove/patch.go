@@ -8,6 +8,7 @@ import (
 	"github.com/celgate/celgate/internal/prepare"
 	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/solve"
+	"github.com/celgate/celgate/internal/storable"
 	"github.com/celgate/celgate/internal/tree"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
@@ -204,7 +205,7 @@ func (p *patcher) applyItems(path string, t *shape.Type, when solve.Formula, was
 		return p.undecide(when, was, t, "the merge of items without a known key")
 	}
 	twice := m.isTwice(live.items, m.has)
-	if slices.Contains(distinct, t.Elem.Name) {
+	if storable.Holds(storable.Distinct, t.Elem.Name, "") {
 		p.assumed = append(p.assumed, twice.Negate())
 		twice, m.need = solve.False, 0
 	}
@@ -649,6 +650,7 @@ func isOneOf(was *held) bool {
 // zero values that Go omits, and may set what follows from other members.
 func (p *patcher) tidy() {
 	for _, r := range p.touched {
+		filled, _ := storable.FilledBy(r.typ.Name)
 		for _, name := range r.written {
 			f := r.typ.Field(name)
 			if r.isMap() || f == nil {
@@ -666,7 +668,7 @@ func (p *patcher) tidy() {
 			if p.builtin && !f.OmitZero && f.Type.Kind == shape.Struct && !f.Pointer {
 				h = p.pick(gone, r.defaultOf(name), h)
 			}
-			if slices.Contains(fills[r.typ.Name], name) || f.Default != nil {
+			if slices.Contains(filled, name) || f.Default != nil {
 				h = p.pick(gone, r.defaultOf(name), h)
 			}
 			if p.builtin && prepare.IsGated(r.typ, name) {
@@ -715,49 +717,6 @@ func (p *patcher) zero(t *shape.Type, v *value) solve.Formula {
 	return out
 }
 
-// distinct are the types of items whose keys the registry requires to be distinct.
-var distinct = []string{coreType + "Container", coreType + "EphemeralContainer", coreType + "Volume",
-	coreType + "VolumeMount", coreType + "VolumeDevice"}
-
-// fills are the members that the server sets by Go code in structs that do not have them (defaults.go of package
-// prepare).
-var fills = map[string][]string{
-	coreType + "Volume":        {"emptyDir"},
-	coreType + "PodSpec":       podDefaults,
-	coreType + "Container":     {"imagePullPolicy", "terminationMessagePath", "terminationMessagePolicy"},
-	coreType + "Probe":         {"timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"},
-	coreType + "Secret":        {"type"},
-	appsType + "ReplicaSet":    {},
-	coreType + "ContainerPort": {"hostPort"},
-	coreType + "EphemeralContainer": {"imagePullPolicy", "terminationMessagePath",
-		"terminationMessagePolicy"},
-	coreType + "PersistentVolumeClaimSpec":  {"volumeMode"},
-	coreType + "ResourceRequirements":       {"requests"},
-	coreType + "VolumeResourceRequirements": {"requests"},
-	appsType + "DeploymentSpec":             {"replicas", "revisionHistoryLimit", "progressDeadlineSeconds"},
-	appsType + "DeploymentStrategy":         {"type", "rollingUpdate"},
-	appsType + "RollingUpdateDeployment":    {"maxUnavailable", "maxSurge"},
-	appsType + "DaemonSetSpec":              {"revisionHistoryLimit"},
-	appsType + "DaemonSetUpdateStrategy":    {"type", "rollingUpdate"},
-	appsType + "RollingUpdateDaemonSet":     {"maxUnavailable", "maxSurge"},
-	appsType + "StatefulSetSpec": {"podManagementPolicy", "persistentVolumeClaimRetentionPolicy", "replicas",
-		"revisionHistoryLimit"},
-	appsType + "StatefulSetUpdateStrategy":                       {"type", "rollingUpdate"},
-	appsType + "RollingUpdateStatefulSetStrategy":                {"partition", "maxUnavailable"},
-	appsType + "StatefulSetPersistentVolumeClaimRetentionPolicy": {"whenDeleted", "whenScaled"},
-	appsType + "ReplicaSetSpec":                                  {"replicas"},
-	"k8s.io/api/batch/v1.CronJobSpec": {"concurrencyPolicy", "suspend", "successfulJobsHistoryLimit",
-		"failedJobsHistoryLimit"},
-}
-
-const (
-	coreType = "k8s.io/api/core/v1."
-	appsType = "k8s.io/api/apps/v1."
-)
-
-var podDefaults = []string{"restartPolicy", "dnsPolicy", "schedulerName", "securityContext",
-	"terminationGracePeriodSeconds", "enableServiceLinks", "serviceAccountName", "serviceAccount"}
-
 // follow makes unknown what the server may set because of the members that a mutation wrote.
 func (p *patcher) follow(r *record) {
 	if !r.builtin {
@@ -774,7 +733,7 @@ func (p *patcher) follow(r *record) {
 			}
 		}
 	}
-	switch strings.TrimPrefix(strings.TrimPrefix(r.typ.Name, coreType), appsType) {
+	switch strings.TrimPrefix(strings.TrimPrefix(r.typ.Name, "k8s.io/api/core/v1."), "k8s.io/api/apps/v1.") {
 	case "Volume":
 		if r.had == solve.False { // a new volume without a source gets an emptyDir
 			none := solve.True

@@ -8,6 +8,7 @@ import (
 	"github.com/celgate/celgate/internal/prepare"
 	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/solve"
+	"github.com/celgate/celgate/internal/storable"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
 )
@@ -126,7 +127,7 @@ func (r *record) defaultOf(name string) *held {
 		}
 		return absent
 	}
-	filled, known := fills[r.typ.Name]
+	filled, known := storable.FilledBy(r.typ.Name)
 	if f.Default != nil || slices.Contains(filled, name) || !known && prepare.HasDefaults(r.typ.Name) {
 		return unknown()
 	}
