@@ -119,10 +119,11 @@ func applyVerdicts(t *testing.T, name string) []item {
 	_ = cmd.Run() // the exit status reports a denial
 	var list struct {
 		Items []struct {
-			Allowed  bool
-			Warnings []string
-			Changes  []any
-			Request  struct {
+			Allowed   bool
+			Warnings  []string
+			Changes   []any
+			CreatedBy any
+			Request   struct {
 				Operation, Name, Namespace, SubResource string
 				Kind                                    struct{ Kind string }
 			}
@@ -134,6 +135,9 @@ func applyVerdicts(t *testing.T, name string) []item {
 	var all []item
 	for _, it := range list.Items {
 		name := it.Request.Name
+		if it.CreatedBy != nil { // it is made up
+			name = ""
+		}
 		if it.Request.Namespace != "" && it.Request.Kind.Kind != "Namespace" {
 			name = it.Request.Namespace + "/" + name
 		}

@@ -15,6 +15,7 @@ import (
 
 type jsonExplanation struct {
 	Request  jsonRequest    `json:"request"`
+	Creator  *jsonCreator   `json:"createdBy,omitempty"`
 	Allowed  bool           `json:"allowed"`
 	Message  string         `json:"message,omitempty"`
 	Status   *metav1.Status `json:"status,omitempty"`
@@ -161,8 +162,8 @@ func ExplanationJSON(e Explanation, o Options) (json.RawMessage, error) {
 
 func jsonExplanationOf(e Explanation, o Options) jsonExplanation {
 	item := jsonExplanation{
-		Request: itemOf(e.Request, e.Decision).Request, Allowed: e.Decision.Allowed, Status: e.Decision.Status,
-		Warnings: e.Decision.WarningTexts(), Policies: []jsonStory{}, Events: []jsonEvent{},
+		Request: itemOf(e.Request, e.Decision).Request, Creator: e.creator(), Allowed: e.Decision.Allowed,
+		Status: e.Decision.Status, Warnings: e.Decision.WarningTexts(), Policies: []jsonStory{}, Events: []jsonEvent{},
 		Cost: e.Decision.Cost, Unchecked: e.Decision.UncheckedParts(),
 	}
 	if e.Decision.Status != nil {

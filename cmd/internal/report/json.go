@@ -113,6 +113,14 @@ type jsonCreator struct {
 	Name string `json:"name"`
 }
 
+// creator returns the workload whose controller creates the object; nil for others.
+func (it Item) creator() *jsonCreator {
+	if it.CreatedBy == nil {
+		return nil
+	}
+	return &jsonCreator{it.CreatedBy.Kind, it.CreatedBy.Name}
+}
+
 // A jsonSource is the position of the manifest or review of an item.
 type jsonSource struct {
 	File string `json:"file"`
@@ -277,9 +285,7 @@ func sourcedItem(it Item) jsonItem {
 	if it.Place.IsValid() {
 		item.Source = &jsonSource{it.Place.File, it.Place.Line}
 	}
-	if it.CreatedBy != nil {
-		item.CreatedBy = &jsonCreator{it.CreatedBy.Kind, it.CreatedBy.Name}
-	}
+	item.CreatedBy = it.creator()
 	for i, r := range it.Reasons {
 		o := &item.Outcomes[i]
 		if o.Verdict == celgate.Admit {
