@@ -20,7 +20,11 @@ var otherRules = []sarifRule{
 	{ID: "warning", Short: sarifText{"a warning that the server sends"}},
 	{ID: "audit-annotation", Short: sarifText{"an entry for the audit log"}},
 	{ID: "note", Short: sarifText{"the reasons of the answer"}},
+	uncheckedRule,
 }
+
+// uncheckedRule is the rule of a note about parts of the server that were not simulated.
+var uncheckedRule = sarifRule{ID: "unchecked", Short: sarifText{"a part of the server that was not simulated"}}
 
 // findings counts an item and returns its findings, with positions in the manifest.
 func (t *textWriter) findings(it Item) []finding {

@@ -184,6 +184,9 @@ func (s *auditSARIF) Close() error {
 		all = append(all, finding{level: check.Warning, rule: "not-audited", title: "not audited",
 			message: "not audited: " + n})
 	}
+	if note := s.audit.uncheckedNote(); note != "" {
+		all = append(all, finding{level: check.Note, rule: uncheckedRule.ID, title: unchecked, message: "not audited: " + note})
+	}
 	if s.left > 0 {
 		all = append(all, finding{level: check.Warning, rule: "not-audited", title: "not listed",
 			message: fmt.Sprintf("%d more findings are not listed here; -o json has all", s.left)})
@@ -262,6 +265,10 @@ func (j *auditJUnit) Close() error {
 				out.add("the server", policy.Position{}, 0, g.junit(n))
 			}
 		}
+	}
+	if note := j.audit.uncheckedNote(); note != "" {
+		out.add("the server", policy.Position{}, 0,
+			junitCase{Name: "not audited", Skipped: &junitMessage{Message: note, Type: uncheckedRule.ID}})
 	}
 	for _, f := range j.failed {
 		out.add("objects", f.Place, 0, junitCase{Name: f.String(),

@@ -81,8 +81,43 @@ type suiteText struct {
 	updated  []string
 	problems map[string]bool // already shown; the cases of a suite that cannot run share them
 
-	unchecked []string // the names of parts of the server that were not simulated
-	uncertain int      // cases with such parts
+	unchecked uncheckedCases
+}
+
+// uncheckedCases counts the cases with parts of the server that were not simulated.
+type uncheckedCases struct {
+	names []string // of the parts
+	cases int
+}
+
+// add counts a case, and returns its parts.
+func (u *uncheckedCases) add(r *suite.Result) []string {
+	parts := r.UncheckedParts()
+	if len(parts) > 0 {
+		u.cases++
+	}
+	for _, part := range parts {
+		if name := partName(part); !slices.Contains(u.names, name) {
+			u.names = append(u.names, name)
+		}
+	}
+	return parts
+}
+
+// String lists the parts in one line; empty: there are none.
+func (u *uncheckedCases) String() string {
+	if u.cases == 0 {
+		return ""
+	}
+	return unchecked + " in " + plural(u.cases, "case", "cases") + ": " + strings.Join(u.names, ", ")
+}
+
+// findings returns the parts as a note of a report.
+func (u *uncheckedCases) findings() []finding {
+	if u.cases == 0 {
+		return nil
+	}
+	return []finding{{level: check.Note, rule: "unchecked", title: unchecked, message: u.String()}}
 }
 
 func (t *suiteText) Write(r suite.Result) error {
@@ -93,15 +128,7 @@ func (t *suiteText) Write(r suite.Result) error {
 	if r.Updated != "" && !slices.Contains(t.updated, r.Updated) {
 		t.updated = append(t.updated, r.Updated)
 	}
-	parts := r.UncheckedParts()
-	if len(parts) > 0 {
-		t.uncertain++
-	}
-	for _, part := range parts {
-		if name := partName(part); !slices.Contains(t.unchecked, name) {
-			t.unchecked = append(t.unchecked, name)
-		}
-	}
+	parts := t.unchecked.add(&r)
 	if r.Status == suite.Passed {
 		fresh := slices.DeleteFunc(slices.Clone(r.Notes), func(n string) bool { return t.notes[n] })
 		if t.verbose || len(fresh) > 0 {
@@ -210,9 +237,8 @@ func (t *suiteText) Close(s SuiteSummary) error {
 	for _, file := range t.updated {
 		t.line("wrote " + escapeControls(file))
 	}
-	if t.uncertain > 0 {
-		t.line(unchecked + " in " + plural(t.uncertain, "case", "cases") + ": " +
-			escapeControls(strings.Join(t.unchecked, ", ")))
+	if note := t.unchecked.String(); note != "" {
+		t.line(escapeControls(note))
 	}
 	if len(t.counts) > 0 {
 		t.line(t.p.paint(bold, t.counts.String()))
@@ -418,6 +444,9 @@ type suiteJUnit struct {
 
 func (j *suiteJUnit) Write(r suite.Result) error {
 	c := junitCase{Name: r.Name}
+	if parts := r.UncheckedParts(); len(parts) > 0 {
+		c.Output = unchecked + ": " + strings.Join(parts, ", ")
+	}
 	for _, f := range findings(r) {
 		if r.Status == suite.NotRun {
 			c.Errors = append(c.Errors, f.junit())
@@ -431,13 +460,15 @@ func (j *suiteJUnit) Write(r suite.Result) error {
 
 func (j *suiteJUnit) Close(SuiteSummary) error { return j.write(j.w) }
 
-// suiteSARIF writes a result for each unexpected result.
+// suiteSARIF writes a result for each unexpected result, and one for the parts of the server that were not simulated.
 type suiteSARIF struct {
-	w   io.Writer
-	all []finding
+	w         io.Writer
+	all       []finding
+	unchecked uncheckedCases
 }
 
 func (s *suiteSARIF) Write(r suite.Result) error {
+	s.unchecked.add(&r)
 	for _, f := range findings(r) {
 		f.message = f.title + "\n" + f.message
 		s.all = append(s.all, f)
@@ -449,13 +480,15 @@ func (s *suiteSARIF) Close(SuiteSummary) error {
 	return writeSARIF(s.w, "test", []sarifRule{
 		{ID: "test-failed", Short: sarifText{"the answer is not as the case expects"}},
 		{ID: "test-not-run", Short: sarifText{"the case could not run"}},
-	}, s.all)
+		uncheckedRule,
+	}, append(s.all, s.unchecked.findings()...))
 }
 
 // suiteGitHub annotates unexpected results, and counts.
 type suiteGitHub struct {
-	w      io.Writer
-	counts tally
+	w         io.Writer
+	counts    tally
+	unchecked uncheckedCases
 }
 
 func (g *suiteGitHub) Write(r suite.Result) error {
@@ -463,6 +496,7 @@ func (g *suiteGitHub) Write(r suite.Result) error {
 		g.counts = tally{}
 	}
 	g.counts[r.Status]++
+	g.unchecked.add(&r)
 	return writeGitHub(g.w, findings(r)...)
 }
 
@@ -476,6 +510,9 @@ func (g *suiteGitHub) Close(s SuiteSummary) error {
 			message: message}); err != nil {
 			return err
 		}
+	}
+	if err := writeGitHub(g.w, g.unchecked.findings()...); err != nil {
+		return err
 	}
 	_, err := fmt.Fprintln(g.w, g.counts)
 	return err
