@@ -254,6 +254,14 @@ func (r *Recorder) Record(ctx context.Context, c *conformance.Case) (*conformanc
 	return all[0], nil
 }
 
+// RecordAnew is Record with policies that are written again.
+func (r *Recorder) RecordAnew(ctx context.Context, c *conformance.Case) (*conformance.Want, error) {
+	if err := r.clear(ctx); err != nil {
+		return nil, err
+	}
+	return r.Record(ctx, c)
+}
+
 func (r *Recorder) record(ctx context.Context, c *conformance.Case) (*conformance.Want, error) {
 	want := &conformance.Want{Minors: []string{r.minor}}
 	if r.last != nil && c.SamePolicies(r.last) && c.Old == nil && r.last.Old == nil &&

@@ -65,6 +65,7 @@ type run struct {
 	mu     sync.Mutex
 	failed int
 	differ int
+	once   int // answers that the server gave once, and not again
 }
 
 func (r *run) do(ctx context.Context) error {
@@ -76,7 +77,7 @@ func (r *run) do(ctx context.Context) error {
 		return err
 	}
 	began := time.Now()
-	r.differ, r.failed = 0, 0
+	r.differ, r.failed, r.once = 0, 0, 0
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var wait sync.WaitGroup
@@ -113,8 +114,8 @@ func (r *run) do(ctx context.Context) error {
 			return err
 		}
 	}
-	fmt.Printf("%s: %d cases, %d differences, %d without an answer, %.0f s\n", r.minor, len(cases), r.differ, r.failed,
-		time.Since(began).Seconds())
+	fmt.Printf("%s: %d cases, %d differences, %d without an answer, %d answered otherwise at first, %.0f s\n", r.minor,
+		len(cases), r.differ, r.failed, r.once, time.Since(began).Seconds())
 	if r.failed > 0 || r.check && r.differ > 0 {
 		return fmt.Errorf("the corpus is not as recorded")
 	}
@@ -167,6 +168,14 @@ func (r *run) serve(ctx context.Context, cases []*conformance.Case) error {
 			return err
 		}
 		want, err := recorder.Record(ctx, on)
+		// Servers of older minors do not always find the variables of a policy that they have just taken up.
+		if recorded := c.WantOf(r.minor); err == nil && r.check && recorded != nil && r.minor != celgate.Newest {
+			if diff := conformance.Compare(recorded, want); diff != "" {
+				if want, err = recorder.RecordAnew(ctx, on); err == nil && conformance.Compare(recorded, want) == "" {
+					r.tell(c, diff)
+				}
+			}
+		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -175,6 +184,14 @@ func (r *run) serve(ctx context.Context, cases []*conformance.Case) error {
 		}
 	}
 	return nil
+}
+
+// tell prints an answer that the server gave once, and not again.
+func (r *run) tell(c *conformance.Case, diff string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.once++
+	fmt.Printf("%s: answered as recorded when asked again: - recorded + first answer\n%s\n", c.Name, diff)
 }
 
 // judge compares or writes an answer. The error is an error in the corpus, not in the case.
