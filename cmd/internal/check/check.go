@@ -85,7 +85,7 @@ type Analyzer struct {
 
 // Analyzers returns all analyzers, by code.
 func Analyzers() []*Analyzer {
-	all := slices.Concat(writeTime, references, libraries, types, mutations, traps, interplay, reach, costs, loops)
+	all := slices.Concat(writeTime, references, libraries, types, mutations, traps, interplay, reach, costs, loops, proved)
 	slices.SortFunc(all, func(a, b *Analyzer) int { return strings.Compare(a.Code, b.Code) })
 	return all
 }
@@ -103,6 +103,10 @@ type Input struct {
 	State []map[string]any
 
 	Sizes policy.Limits // the limits of a webhook; the zero value is unlimited
+
+	// Prove changes diagnostics by proofs: it adds some, adds examples, and removes those that are proved wrong. nil:
+	// nothing is proved.
+	Prove func(context.Context, []Diagnostic) ([]Diagnostic, error)
 }
 
 // Run returns the diagnostics of the analyzers, in the order of files and lines. It returns an error if the input
@@ -137,6 +141,11 @@ func Run(ctx context.Context, in Input, analyzers ...*Analyzer) ([]Diagnostic, e
 	all = slices.DeleteFunc(all, func(d Diagnostic) bool { // what was run says no more than what is known of its text
 		return d.Code == "CG211" && wrong[fieldRef{d.Ref, d.Field}]
 	})
+	if in.Prove != nil {
+		if all, err = in.Prove(ctx, all); err != nil {
+			return nil, err
+		}
+	}
 	shared.ignore(all)
 	slices.SortStableFunc(all, func(a, b Diagnostic) int {
 		return cmp.Or(strings.Compare(a.Position.File, b.Position.File), cmp.Compare(a.Position.Line, b.Position.Line),
@@ -193,6 +202,18 @@ func (p *pass) reportLibrary(l *policy.Library, path, suggestion, format string,
 		Message: fmt.Sprintf(format, args...), Suggestion: suggestion, Ref: l.Ref(), Field: path,
 		Position: l.Locate(&field.Error{Field: path}),
 	})
+}
+
+// NewDiagnostic returns a diagnostic of the analyzer with a code about the bytes from..to of an expression.
+func NewDiagnostic(code string, pol *policy.Policy, e policy.Expr, from, to int) Diagnostic {
+	d := diagnosticIn(pol, e, from, to)
+	d.Code = code
+	for _, a := range Analyzers() {
+		if a.Code == code {
+			d.Severity = a.Severity
+		}
+	}
+	return d
 }
 
 // diagnosticIn returns a diagnostic about the bytes from..to of an expression.

@@ -2,6 +2,7 @@ package check_test
 
 import (
 	"bytes"
+	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/celgate/celgate/cmd/internal/check"
+	"github.com/celgate/celgate/cmd/internal/proofs"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -39,6 +41,15 @@ func run(t testing.TB, paths ...string) []check.Diagnostic {
 	}
 	if in.Types, err = custom(types, manifest.Trees(bundle.Definitions())); err != nil {
 		t.Fatal(err)
+	}
+	if slices.Contains(paths, "testdata/proved.yaml") {
+		in.Prove = func(ctx context.Context, found []check.Diagnostic) ([]check.Diagnostic, error) {
+			all, undecided, err := proofs.Check(ctx, in, nil, found)
+			if undecided > 0 {
+				t.Errorf("%d questions are undecided", undecided)
+			}
+			return all, err
+		}
 	}
 	found, err := check.Run(t.Context(), in, check.Analyzers()...)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/cmd/internal/check"
+	"github.com/celgate/celgate/cmd/internal/proofs"
 	"github.com/celgate/celgate/cmd/internal/report"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
@@ -28,6 +29,7 @@ type checking struct {
 	explain      string
 	fix, measure bool
 	order        bool
+	prove        bool
 	sizes        policy.Limits
 }
 
@@ -46,6 +48,10 @@ Some checks run the policies on objects that celgate makes from the schemas of t
 matched kinds: for mutations that change their own result, policies whose result
 depends on their order, and the costs of expressions. They show the object.
 
+--prove answers for all objects: it leaves out a read that is never an error, adds the
+object to one that is, and reports validations, conditions, messages, bindings and parts
+of expressions without an effect (CG801 to CG803). docs/prove.md has the assumptions.
+
 --fix edits the files where the fix is certain: it removes the diagnostic and
 changes nothing else. Comments and layout stay. Each change is printed.
 
@@ -58,6 +64,7 @@ when the policies could not be read.`,
 		Example: `  celgate check policies/
   celgate check -c crds/ policies/ -o json
   celgate check --fix policies/
+  celgate check --prove policies/
   celgate check --measure policies/
   celgate check --order policies/
   celgate check --explain CG101`,
@@ -78,6 +85,8 @@ when the policies could not be read.`,
 			"`NAME=NUMBER,...` report policies beyond limits of celgate serve: the most\nof bindings-per-policy, rules, validations and mutations")
 		f.BoolVar(&k.order, "order", false,
 			"show in which order the mutating policies run, what each reads and writes,\nand why; as text or json")
+		f.BoolVar(&k.prove, "prove", false,
+			"prove or refute what the checks suspect of validating and mutating policies,\nand find parts without an effect, as celgate prove does; takes some seconds")
 		f.StringVar(&k.explain, "explain", "", "`CODE` describe a check, with an example")
 		f.BoolVar(&k.list, "list", false, "list all checks")
 	})
@@ -143,6 +152,18 @@ func (k *checking) run(ctx context.Context, args []string) error {
 			return err
 		}
 		return report.Measurements(k.stdout, all)
+	}
+	if k.prove {
+		var stop func()
+		ctx, stop = interruptible(ctx)
+		defer stop()
+		input.Prove = func(ctx context.Context, found []check.Diagnostic) ([]check.Diagnostic, error) {
+			all, undecided, err := proofs.Check(ctx, input, w.manifest, found)
+			if undecided > 0 {
+				k.say(fmt.Sprintf("%d questions are undecided: see celgate prove", undecided), "")
+			}
+			return all, err
+		}
 	}
 	found, err := check.Run(ctx, input, check.Analyzers()...)
 	if err != nil {

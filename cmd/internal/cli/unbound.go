@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/celgate/celgate/cmd/internal/proofs"
 	"github.com/celgate/celgate/policy"
 	"github.com/spf13/pflag"
 )
@@ -29,15 +30,9 @@ func (w *world) bindUnbound(c *console) {
 			namespaced = append(namespaced, p.Name)
 			continue
 		}
-		b := &policy.Binding{Kind: p.Kind, APIVersion: p.APIVersion, Name: p.Name, PolicyName: p.Name, Stored: p.Stored}
+		b := proofs.NewBinding(p)
 		for w.set.Binding(b.Ref()) != nil {
 			b.Name += "-without-bindings"
-		}
-		if p.Validates() {
-			b.Actions = []policy.Action{policy.Deny}
-		}
-		if p.Kind == policy.Admission {
-			b.Actions, b.MutationActions = []policy.Action{policy.Deny}, []policy.Action{policy.Apply}
 		}
 		w.set.Bindings = append(w.set.Bindings, b)
 		if p.Validates() {
