@@ -133,6 +133,7 @@ func (s *Store) Fold(l *Lang, upper bool) *Lang {
 
 // A search is a regular expression that may match anywhere, simulated with the states of the machine of package regexp.
 type search struct {
+	parsed *syntax.Regexp
 	prog   *syntax.Prog
 	states []searchState
 	byText map[string]int
@@ -153,7 +154,7 @@ func newSearch(pattern string) (*search, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &search{prog: prog, byText: map[string]int{}}
+	a := &search{parsed: parsed, prog: prog, byText: map[string]int{}}
 	a.number(searchState{before: -1})
 	return a, nil
 }
@@ -286,11 +287,13 @@ func (upTo) breaks() []rune               { return nil }
 // around is the automaton of Enclose. Its states are those of the language, except for the first.
 type around struct {
 	*Lang
-	start int
-	after string
+	start         int
+	before, after string
 }
 
-func newAround(l *Lang, before, after string) around { return around{l, l.run(0, before), after} }
+func newAround(l *Lang, before, after string) around {
+	return around{l, l.run(0, before), before, after}
+}
 
 func (a around) inner(state int) int {
 	if state == 0 {

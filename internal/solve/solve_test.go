@@ -53,25 +53,30 @@ func (w *world) visit(i int, visit func() bool) bool {
 	return false
 }
 
-// TestSolveAgainstAllWorlds compares Solve with an exhaustive search: two booleans, two integers from -2 to 2 and two
-// strings from six words.
+// newWorld returns a store with two booleans, two integers from -2 to 2 and two strings from six words.
+func newWorld() (*Store, *world) {
+	s := NewStore()
+	w := &world{bool: map[Formula]bool{}, int: map[Int]int64{}, text: map[Text]string{}}
+	for range 2 {
+		w.bools = append(w.bools, s.NewBool())
+		w.ints = append(w.ints, s.NewInt(-2, 2, 0))
+		x := s.NewText("")
+		w.texts = append(w.texts, x)
+		one := False
+		for _, word := range words {
+			one = s.Disjoin(one, s.Member(x, s.Word(word)))
+		}
+		s.Assume(one)
+	}
+	return s, w
+}
+
+// TestSolveAgainstAllWorlds compares Solve with an exhaustive search.
 func TestSolveAgainstAllWorlds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	possible, not := 0, 0
 	for range 400 {
-		s := NewStore()
-		w := &world{bool: map[Formula]bool{}, int: map[Int]int64{}, text: map[Text]string{}}
-		for range 2 {
-			w.bools = append(w.bools, s.NewBool())
-			w.ints = append(w.ints, s.NewInt(-2, 2, 0))
-			x := s.NewText("")
-			w.texts = append(w.texts, x)
-			one := False
-			for _, word := range words {
-				one = s.Disjoin(one, s.Member(x, s.Word(word)))
-			}
-			s.Assume(one)
-		}
+		s, w := newWorld()
 		f := randomFormula(t, rng, s, w, 5)
 		found := w.visit(0, func() bool { return s.Evaluate(w, f)[0] })
 		m, err := s.Solve(context.Background(), f)
