@@ -58,6 +58,11 @@ prove-edits: ## edits validations of a folder, POLICIES=DIR, as mistakes do and 
 	$(GO) test ./cmd/internal/prove -run 'TestCoverage|TestEdits' -count=1 -v -timeout 2h -args \
 		-edited=$(abspath $(or $(POLICIES),examples)) -policies=$(abspath $(or $(POLICIES),examples))
 
+.PHONY: prove-solvers
+prove-solvers: ## celgate prove beside z3 and cvc5, which must be installed, on one of SHARE (1) pairs of its test beds; prints counts and times
+	$(GO) test ./internal/solve -run TestScriptsWithSolvers -count=1 -v
+	$(GO) test ./cmd/internal/prove -run 'TestSecond$$' -count=1 -v -timeout 1h -args -solvers=$(or $(SHARE),1)
+
 .PHONY: live-server
 live-server: ## a kube-apiserver 1.37, or KUBE=1.33, on loopback; prints its kubeconfig, ends with Ctrl-C; ARGS are flags of kube-apiserver
 	$(GO) -C conformance run ./cmd/server $(if $(KUBE),-minor $(KUBE)) $(if $(ARGS),-- $(ARGS))

@@ -18,7 +18,7 @@ const module = "github.com/celgate/celgate"
 // layers are the packages of the module from the bottom up, by their paths in it; "" is package celgate. A package
 // imports only packages from layers below its own. ARCHITECTURE.md has a line for each.
 var layers = [][]string{
-	{"internal/pattern", "internal/solve", "cmd/internal/heap"},
+	{"internal/pattern", "internal/solve", "cmd/internal/heap", "cmd/internal/smtlib"},
 	{"internal/tree", "internal/locals", "internal/wording", "internal/yamlscan",
 		"policy/internal/v1alpha1"},
 	{"internal/spell", "internal/shape", "internal/lcs", "internal/layout"},

@@ -211,7 +211,8 @@ func writeMatch(re *syntax.Regexp) (text string, ok bool) {
 }
 
 // writeParts joins the terms of parts.
-func writeParts(operator string, parts []*syntax.Regexp, write func(int, *syntax.Regexp) (string, bool)) (string, bool) {
+func writeParts(operator string, parts []*syntax.Regexp, write func(int, *syntax.Regexp) (string, bool)) (string,
+	bool) {
 	all := make([]string, len(parts))
 	for i, part := range parts {
 		text, ok := write(i, part)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -14,6 +15,7 @@ import (
 	"github.com/celgate/celgate/cmd/internal/proofs"
 	"github.com/celgate/celgate/cmd/internal/prove"
 	"github.com/celgate/celgate/cmd/internal/report"
+	"github.com/celgate/celgate/cmd/internal/smtlib"
 	"github.com/celgate/celgate/manifest"
 )
 
@@ -26,11 +28,13 @@ type proving struct {
 	kubeVersion string
 	claim       string
 	resources   []string
+	solver      string // the name of a second one
+	timeout     time.Duration
 }
 
 const proveStatus = `
 The exit status is 0 if every claim is proved, 1 with a counterexample, 3 if an answer
-is undecided, and 2 if a file cannot be read or a policy is invalid.`
+is undecided or disputed, and 2 if a file cannot be read or a policy is invalid.`
 
 func newProve(c *console) *cobra.Command {
 	cmd := &cobra.Command{
@@ -163,7 +167,7 @@ the messageExpressions that are never the message, and the operands of && and ||
 branches of ?: that make no difference. Every listed part is proved.
 
 The exit status is 0 if there are none, 1 if there are some, 3 if an answer is
-undecided, and 2 if a file cannot be read or a policy is invalid.`,
+undecided or disputed, and 2 if a file cannot be read or a policy is invalid.`,
 		Example: "  celgate prove vacuity -p policies/",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return p.findVacuous(cmd.Context()) },
@@ -206,6 +210,10 @@ func (p *proving) addFlags(cmd *cobra.Command) {
 			"`FILE|DIR|-` CustomResourceDefinitions; may be repeated")
 		minorFlag(f, &p.kubeVersion, "the Kubernetes that the policies are for (default "+celgate.Newest+")")
 		p.unboundFlag(f)
+	})
+	group(cmd, "Second solver", func(f *pflag.FlagSet) {
+		f.StringVar(&p.solver, "solver", "", "`z3|cvc5` also ask this installed program, which must not disagree and may\ndecide what is too large for celgate")
+		f.DurationVar(&p.timeout, "solver-timeout", 30*time.Second, "`DURATION` the longest time for one question to that program")
 	})
 	group(cmd, "Output", func(f *pflag.FlagSet) {
 		p.reporting.flags(f, report.ProofFormats(), "text (default), json or github")
@@ -285,14 +293,34 @@ func (p *proving) begin(ctx context.Context, sets ...[]string) (*beginning, erro
 	if slices.ContainsFunc(sets, func(paths []string) bool { return len(paths) == 0 }) {
 		return nil, withHint(&usageError{errors.New("no policies given")}, "name files or directories with -p")
 	}
+	second, err := p.findSolver()
+	if err != nil {
+		return nil, err
+	}
 	sides, room, rejected, err := p.loadSets(ctx, sets...)
 	if err != nil {
 		return nil, err
 	}
+	room.Second = second
 	if len(rejected) > 0 {
 		p.raise(exitFailed)
 	}
 	return &beginning{open, sides, room, report.Options{Rejected: rejected, Types: room.Types}}, nil
+}
+
+// findSolver returns the program of --solver; nil: none is asked.
+func (p *proving) findSolver() (prove.Second, error) {
+	switch {
+	case p.solver == "":
+		return nil, nil
+	case p.timeout <= 0:
+		return nil, &usageError{errors.New("--solver-timeout is a duration such as 30s")}
+	}
+	found, err := smtlib.Find(p.solver, p.timeout)
+	if err != nil {
+		return nil, &usageError{fmt.Errorf("--solver: %w", err)}
+	}
+	return found, nil
 }
 
 // hold proves a claim about every object that policies admit.
@@ -322,23 +350,26 @@ func (p *proving) findVacuous(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var found []prove.Vacuity
+	found := &prove.Vacuities{}
 	if len(b.options.Rejected) == 0 {
 		ctx, stop := interruptible(ctx)
 		defer stop()
-		undecided := 0
-		if found, undecided, err = b.room.Vacuous(ctx, b.sets[0].Side); err != nil {
+		if found, err = b.room.Vacuous(ctx, b.sets[0].Side); err != nil {
 			return err
 		}
 		for _, r := range b.sets[0].Side.Outside() {
 			p.raiseProof(exitUndecided)
 			p.say(r.Message, "")
 		}
-		if undecided > 0 {
+		for _, d := range found.Disputes {
 			p.raiseProof(exitUndecided)
-			p.say(fmt.Sprintf("%d questions are undecided", undecided), "")
+			p.say(d, "")
 		}
-		if len(found) > 0 {
+		if n := found.Undecided; n > 0 {
+			p.raiseProof(exitUndecided)
+			p.say(fmt.Sprintf("%d questions are undecided", n), "")
+		}
+		if len(found.Found) > 0 {
 			p.raiseProof(exitDenied)
 		}
 	}
@@ -441,7 +472,7 @@ func (p *proving) writeProofs(b *beginning, all []report.Proof) error {
 		switch proof.Answer {
 		case prove.Counterexample:
 			p.raiseProof(exitDenied)
-		case prove.Undecided, prove.NotFound:
+		case prove.Undecided, prove.NotFound, prove.Disputed:
 			p.raiseProof(exitUndecided)
 		}
 	}

@@ -161,15 +161,15 @@ func newSet(room *prove.Room, name string, p *policies) (proofs.Set, error) {
 
 // addVacuous adds the parts of a set without an effect.
 func (out *Proofs) addVacuous(ctx context.Context, room *prove.Room, s proofs.Set) error {
-	found, undecided, err := room.Vacuous(ctx, s.Side)
+	all, err := room.Vacuous(ctx, s.Side)
 	if err != nil {
 		return err
 	}
-	out.Undecided = undecided + len(s.Side.Outside())
-	for _, v := range found {
+	out.Undecided = all.Undecided + len(s.Side.Outside())
+	for _, v := range all.Found {
 		var text bytes.Buffer
 		about := report.Options{Types: room.Types, Color: true}
-		if err := report.WriteVacuities("text", &text, about, []prove.Vacuity{v}); err != nil {
+		if err := report.WriteVacuities("text", &text, about, &prove.Vacuities{Found: []prove.Vacuity{v}}); err != nil {
 			return err
 		}
 		out.Proofs = append(out.Proofs, Proof{Answer: "vacuous", Claim: "policy " + v.Policy + ": " + v.Message,

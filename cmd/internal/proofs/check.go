@@ -43,14 +43,14 @@ func Check(ctx context.Context, in check.Input, manifest prove.Manifest, found [
 			undecided++
 		}
 	}
-	vacuous, open, err := room.Vacuous(ctx, side)
+	vacuous, err := room.Vacuous(ctx, side)
 	if err != nil {
 		return nil, 0, err
 	}
-	for _, v := range vacuous {
+	for _, v := range vacuous.Found {
 		c.addVacuity(v)
 	}
-	return c.all, undecided + open + len(side.Outside()), nil
+	return c.all, undecided + vacuous.Undecided + len(side.Outside()), nil
 }
 
 // provable returns the policies without an error, and their bindings; those that do not have one get one.

@@ -442,11 +442,12 @@ func TestRandomDeadParts(t *testing.T) {
 func (a *agreement) deadIn(kind schema.GroupVersionKind, text string) {
 	res := a.room.Types.ResourceFor(kind)
 	was := sideOf(a.t, a.room, one(kind.Group, kind.Version, res.Resource, text))
-	found, undecided, err := a.room.Vacuous(context.Background(), was)
+	all, err := a.room.Vacuous(context.Background(), was)
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	a.seen["undecided"] += undecided
+	a.seen["undecided"] += all.Undecided
+	found := all.Found
 	slices.SortFunc(found, func(x, y Vacuity) int { return y.From - x.From })
 	shorter := text
 	for _, v := range found {

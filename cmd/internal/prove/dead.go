@@ -2,7 +2,6 @@ package prove
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -26,18 +25,16 @@ type removal struct {
 	neutral types.Bool
 }
 
-// deadParts returns the dead parts of the expressions of a policy that have an effect, all of which can be removed
-// together, and the number of undecided questions. Those of expressions that are reported already are left out.
-func (r *Room) deadParts(ctx context.Context, s *Side, p *program, cases []Case, reported []Vacuity) ([]Vacuity, int,
-	error) {
+// findDead finds the dead parts of the expressions of a policy that have an effect, all of which can be removed
+// together. Those of expressions that are reported already are left out.
+func (r *Room) findDead(ctx context.Context, s *Side, p *program, cases []Case, reported []Vacuity,
+	out *Vacuities) error {
 	isReported := func(x policy.Expr) bool {
 		return slices.ContainsFunc(reported, func(v Vacuity) bool { return v.Expr.Field == x.Field })
 	}
 	decides := func(x policy.Part) bool {
 		return (x.Use == policy.UseMatchCondition || x.Use == policy.UseValidation) && !isReported(x.Expr)
 	}
-	var found []Vacuity
-	undecided := 0
 	for x := range p.Expressions() {
 		if !decides(x) && (x.Use != policy.UseVariable ||
 			!slices.ContainsFunc(slices.Collect(p.Expressions()), func(o policy.Part) bool {
@@ -50,9 +47,9 @@ func (r *Room) deadParts(ctx context.Context, s *Side, p *program, cases []Case,
 			continue
 		}
 		_, err := tryEach(tree, tree.Expr(), func(made *ast.AST, removed removal, call ast.Expr) (bool, error) {
-			dead, decided, err := r.isSameWith(ctx, s, p, p.withTree(x, made), cases)
+			dead, decided, err := r.isSameWith(ctx, s, p, p.withTree(x, made), cases, out)
 			if err != nil || !decided {
-				undecided++
+				out.Undecided++
 				return false, err
 			}
 			if dead {
@@ -62,15 +59,15 @@ func (r *Room) deadParts(ctx context.Context, s *Side, p *program, cases []Case,
 					from, to := compile.Extent(x.Src, tree, removed.keep)
 					v.Instead = x.Src[from:to]
 				}
-				found = append(found, v)
+				out.Found = append(out.Found, v)
 			}
 			return dead, nil
 		})
 		if err != nil {
-			return nil, 0, err
+			return err
 		}
 	}
-	return found, undecided, nil
+	return nil
 }
 
 func deadMessage(call ast.Expr) string {
@@ -105,7 +102,8 @@ func (p *program) withTree(x policy.Part, tree *ast.AST) *program {
 
 // isSameWith reports whether two programs of a policy have the same values for all requests; not decided: it is not
 // known.
-func (r *Room) isSameWith(ctx context.Context, s *Side, p, q *program, cases []Case) (same, decided bool, err error) {
+func (r *Room) isSameWith(ctx context.Context, s *Side, p, q *program, cases []Case,
+	out *Vacuities) (same, decided bool, err error) {
 	decided = true
 	for b := range s.native.set.EachBinding() {
 		if !b.Binds(p.Policy) {
@@ -116,7 +114,7 @@ func (r *Room) isSameWith(ctx context.Context, s *Side, p, q *program, cases []C
 				decided = false
 				continue
 			}
-			differ, known, err := r.differIn(ctx, p, q, b, c)
+			differ, known, err := r.differIn(ctx, p, q, b, c, out)
 			if err != nil {
 				return false, false, err
 			}
@@ -130,7 +128,8 @@ func (r *Room) isSameWith(ctx context.Context, s *Side, p, q *program, cases []C
 }
 
 // differIn reports whether two programs have different values for a request of a case.
-func (r *Room) differIn(ctx context.Context, p, q *program, b *policy.Binding, c Case) (differ, known bool, err error) {
+func (r *Room) differIn(ctx context.Context, p, q *program, b *policy.Binding, c Case,
+	out *Vacuities) (differ, known bool, err error) {
 	sizes, keys := map[string]int{}, map[string][]string{}
 	for range 200 {
 		m := newMachine(sizes, keys)
@@ -140,14 +139,8 @@ func (r *Room) differIn(ctx context.Context, p, q *program, b *policy.Binding, c
 		if !m.settle() {
 			continue
 		}
-		model, err := m.store.Solve(ctx, goal)
-		switch {
-		case errors.Is(err, solve.ErrSize):
-			return false, false, nil
-		case err != nil:
-			return false, false, err
-		}
-		return model != nil, model != nil || len(m.unbounded) == 0, nil
+		about := "policy " + p.Name + ", whether a part of an expression makes a difference"
+		return r.isPossible(ctx, req, goal, about, out)
 	}
 	return false, false, fmt.Errorf("policy %s: the sizes of lists do not converge", p.Name)
 }

@@ -66,7 +66,7 @@ func (r *Room) errorFree(ctx context.Context, s *Side, p *program, x policy.Part
 			if err != nil {
 				return nil, err
 			}
-			if out.Result = out.worst(found); out.Answer == Counterexample {
+			if out.Result = out.worst(found); out.Answer.isFinal() {
 				out.Binding = b
 				return out, nil
 			}

@@ -64,7 +64,7 @@ func (r *Room) Accepts(ctx context.Context, changes, checks *Side) (*Result, err
 					return nil, err
 				}
 				out = out.worst(found)
-				if out.Answer == Counterexample {
+				if out.Answer.isFinal() {
 					return out, nil
 				}
 			}
@@ -77,10 +77,12 @@ func (r *Room) Accepts(ctx context.Context, changes, checks *Side) (*Result, err
 func (out *Result) worst(found *Result) *Result {
 	if found.Answer.rankOf() <= out.Answer.rankOf() {
 		out.Tried += found.Tried
+		out.Opinion.add(found.Opinion)
 		return out
 	}
 	found.Cases = out.Cases
 	found.Tried += out.Tried
+	found.Opinion.add(out.Opinion)
 	return found
 }
 
@@ -260,7 +262,7 @@ func (r *Room) askEach(ctx context.Context, cases []Case, confirm trial, goalOf 
 		if err != nil {
 			return nil, err
 		}
-		if out = out.worst(found); out.Answer == Counterexample {
+		if out = out.worst(found); out.Answer.isFinal() {
 			break
 		}
 	}

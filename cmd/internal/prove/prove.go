@@ -1,10 +1,10 @@
 // Package prove proves properties of policies for all objects. It evaluates their expressions for all objects at once,
 // to formulas over the members of an object, and asks package solve whether a formula is satisfiable.
 //
-// There are four answers. Proved: all requests of the cases satisfy the claim, under the assumptions in docs/prove.md.
+// There are five answers. Proved: all requests of the cases satisfy the claim, under the assumptions in docs/prove.md.
 // Counterexample: a request that both engines have confirmed; a model that they do not confirm does not count.
 // Undecided: an expression has a part that cannot be decided, or the models are not objects that a server prepares. Not
-// found: the bound of a list may have hidden a counterexample.
+// found: the bound of a list may have hidden a counterexample. Disputed: a second solver has another answer.
 package prove
 
 import (
@@ -34,12 +34,16 @@ const (
 	Counterexample Answer = "Counterexample"
 	NotFound       Answer = "NotFound"
 	Undecided      Answer = "Undecided"
+	Disputed       Answer = "Disputed" // two solvers have different answers
 )
 
 // rankOf orders answers: the worst of several is the overall answer.
 func (a Answer) rankOf() int {
-	return slices.Index([]Answer{Proved, NotFound, Undecided, Counterexample}, a)
+	return slices.Index([]Answer{Proved, NotFound, Undecided, Counterexample, Disputed}, a)
 }
+
+// isFinal reports whether other cases cannot change an answer.
+func (a Answer) isFinal() bool { return a == Counterexample || a == Disputed }
 
 // A Side is a set of policies that are in force together.
 type Side struct {
@@ -55,6 +59,7 @@ type Side struct {
 type Room struct {
 	Types       *schema.Registry
 	KubeVersion string
+	Second      Second // another solver, asked the same questions; nil: none
 
 	envs      *celenv.Set
 	supported map[string][]string // by class: values that the registry was seen to require
@@ -113,6 +118,7 @@ type Result struct {
 	Found   *Example
 	Tried   int // objects that engines did not confirm
 	Cases   []Case
+	Opinion Opinion
 }
 
 // An Example is a request for which the answers of two sets differ.
@@ -190,8 +196,8 @@ func (r *Room) Stricter(ctx context.Context, old, now *Side) (*Result, error) {
 	clauses = slices.DeleteFunc(clauses, now.isKept)
 	for _, c := range out.Cases {
 		if c.isOutside() && out.Answer.rankOf() < Undecided.rankOf() {
-			out = &Result{Answer: Undecided, Case: c, Cases: out.Cases, Tried: out.Tried,
-				Reasons: []Reason{{Message: c.String() + ": prove does not support such requests yet"}}}
+			out.Answer, out.Case = Undecided, c
+			out.Reasons = []Reason{{Message: c.String() + ": prove does not support such requests yet"}}
 		}
 		if c.isOutside() {
 			continue
@@ -201,12 +207,7 @@ func (r *Room) Stricter(ctx context.Context, old, now *Side) (*Result, error) {
 			if err != nil {
 				return nil, err
 			}
-			if found.Answer.rankOf() > out.Answer.rankOf() {
-				found.Cases = out.Cases
-				found.Tried += out.Tried
-				out = found
-			}
-			if out.Answer == Counterexample {
+			if out = out.worst(found); out.Answer.isFinal() {
 				return out, nil
 			}
 		}
@@ -253,10 +254,10 @@ func (r *Room) query(ctx context.Context, c Case, k clause, old, now *Side) (*Re
 				within[name], widened = true, true
 			}
 		}
-		if !widened || out.Answer == Counterexample {
+		if !widened || out.Answer.isFinal() {
 			return out, nil
 		}
-		*out = Result{Answer: Proved, Case: c, Tried: out.Tried}
+		*out = Result{Answer: Proved, Case: c, Tried: out.Tried, Opinion: out.Opinion}
 	}
 }
 
@@ -276,7 +277,15 @@ func (r *Room) search(ctx context.Context, req *request, goal solve.Formula, con
 	open, refusal := goal, ""
 	for try := 0; try < mostTries; try++ {
 		model, err := req.model(ctx, open, r.supported)
+		if try == 0 || errors.Is(err, solve.ErrSize) {
+			nice := req.niceties(r.supported)
+			model, err = r.compare(ctx, m.store, open, model, err, &out.Opinion, slices.Concat(nice[0], nice[1]), nice[0])
+		}
+		var d *dispute
 		switch {
+		case errors.As(err, &d):
+			out.Answer, out.Reasons = Disputed, []Reason{{Message: d.explain(req.objectIn)}}
+			return nil, nil
 		case errors.Is(err, solve.ErrSize):
 			out.Answer = Undecided
 			out.Reasons = append(out.Reasons, Reason{Message: err.Error()})

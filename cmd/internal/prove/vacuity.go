@@ -22,6 +22,14 @@ type Vacuity struct {
 // Part returns the text of the part of the expression; empty: it is the whole expression or a binding.
 func (v Vacuity) Part() string { return v.Expr.Src[v.From:v.To] }
 
+// Vacuities are the answers about a set.
+type Vacuities struct {
+	Found     []Vacuity
+	Undecided int // the number of questions
+	Disputes  []string
+	Opinion   Opinion
+}
+
 // A possibility is the question whether a condition can be true in any case.
 type possibility struct {
 	Vacuity
@@ -33,57 +41,54 @@ type possibility struct {
 
 // Vacuous returns the parts of a set that have no effect: validations that never or always deny, match conditions that
 // are never or always true, bindings that do not match any request, messages that are never used, operands and branches
-// that make no difference. All of them are proved; the second result is the number of undecided questions.
-func (r *Room) Vacuous(ctx context.Context, s *Side) (all []Vacuity, undecided int, err error) {
+// that make no difference. All of them are proved.
+func (r *Room) Vacuous(ctx context.Context, s *Side) (*Vacuities, error) {
+	out := &Vacuities{}
 	for _, p := range s.programs {
 		cases := casesOf(r.Types, []*policy.Policy{p.Policy})
-		var reported []Vacuity
-		applies := false
+		first, applies := len(out.Found), false
 		for b := range s.native.set.EachBinding() {
 			if !b.Binds(p.Policy) || len(cases) == 0 {
 				continue
 			}
-			found, open, err := r.vacuousIn(ctx, p, b, cases)
-			if err != nil {
-				return nil, 0, err
+			before := len(out.Found)
+			if err := r.vacuousIn(ctx, p, b, cases, out); err != nil {
+				return nil, err
 			}
-			applies = applies || !slices.ContainsFunc(found, func(v Vacuity) bool { return v.Expr.IsZero() })
-			reported, undecided = append(reported, found...), undecided+open
+			applies = applies || !slices.ContainsFunc(out.Found[before:], func(v Vacuity) bool {
+				return v.Expr.IsZero()
+			})
 		}
-		if all = append(all, reported...); !applies {
+		if !applies {
 			continue
 		}
-		dead, open, err := r.deadParts(ctx, s, p, cases, reported)
-		if err != nil {
-			return nil, 0, err
+		if err := r.findDead(ctx, s, p, cases, out.Found[first:], out); err != nil {
+			return nil, err
 		}
-		all, undecided = append(all, dead...), undecided+open
 	}
-	return all, undecided, nil
+	return out, nil
 }
 
-func (r *Room) vacuousIn(ctx context.Context, p *program, b *policy.Binding, cases []Case) ([]Vacuity, int, error) {
+func (r *Room) vacuousIn(ctx context.Context, p *program, b *policy.Binding, cases []Case, out *Vacuities) error {
 	questions := possibilities(p, b)
 	for _, c := range cases {
-		if err := r.askPossible(ctx, p, b, c, questions); err != nil {
-			return nil, 0, err
+		if err := r.askPossible(ctx, p, b, c, questions, out); err != nil {
+			return err
 		}
 	}
-	var found []Vacuity
-	undecided := 0
 	for i, q := range questions {
 		switch {
 		case q.possible || q.unless != nil && !q.unless.possible:
 		case q.undecided:
-			undecided++
+			out.Undecided++
 		default:
-			found = append(found, q.Vacuity)
+			out.Found = append(out.Found, q.Vacuity)
 		}
 		if i == 0 && !q.possible { // the binding does not match any request: the rest follows
 			break
 		}
 	}
-	return found, undecided, nil
+	return nil
 }
 
 func possibilities(p *program, b *policy.Binding) []*possibility {
@@ -117,7 +122,8 @@ func possibilities(p *program, b *policy.Binding) []*possibility {
 }
 
 // askPossible marks the possibilities in a case.
-func (r *Room) askPossible(ctx context.Context, p *program, b *policy.Binding, c Case, questions []*possibility) error {
+func (r *Room) askPossible(ctx context.Context, p *program, b *policy.Binding, c Case, questions []*possibility,
+	out *Vacuities) error {
 	if c.isOutside() {
 		for _, q := range questions {
 			q.undecided = true
@@ -138,21 +144,35 @@ func (r *Room) askPossible(ctx context.Context, p *program, b *policy.Binding, c
 				continue
 			}
 			m.store.Limit(mostClauses)
-			model, err := m.store.Solve(ctx, q.of(inv, m.store))
-			switch {
-			case errors.Is(err, solve.ErrSize):
-				q.undecided = true
-			case err != nil:
+			about := "policy " + q.Policy + ", whether it " + q.Message
+			possible, known, err := r.isPossible(ctx, req, q.of(inv, m.store), about, out)
+			if err != nil {
 				return err
-			case model != nil:
-				q.possible = true
-			case len(m.unbounded) > 0:
-				q.undecided = true
 			}
+			q.possible, q.undecided = possible, q.undecided || !known
 		}
 		return nil
 	}
 	return fmt.Errorf("policy %s: the sizes of lists do not converge", p.Name)
+}
+
+// isPossible asks whether a goal about a request can be true; not known: that is undecided.
+func (r *Room) isPossible(ctx context.Context, req *request, goal solve.Formula, about string,
+	out *Vacuities) (possible, known bool, err error) {
+	s := req.m.store
+	model, err := s.Solve(ctx, goal)
+	model, err = r.compare(ctx, s, goal, model, err, &out.Opinion)
+	var d *dispute
+	switch {
+	case errors.As(err, &d):
+		out.Disputes = append(out.Disputes, about+": "+d.explain(req.objectIn))
+		return false, false, nil
+	case errors.Is(err, solve.ErrSize):
+		return false, false, nil
+	case err != nil:
+		return false, false, err
+	}
+	return model != nil, model != nil || len(req.m.unbounded) == 0, nil
 }
 
 // usableMessage matches the results of messageExpressions that a server uses, and more: one line that is not empty.

@@ -15,11 +15,11 @@ func TestVacuousUnmatched(t *testing.T) {
 		"  matchConditions:\n  - {name: c, expression: object.metadata.name != 'b'}\n  validations:", 1)
 	text = strings.Replace(text, "validationActions: [Deny]", "validationActions: [Deny], matchResources: {resourceRules: "+
 		"[{apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments]}]}", 1)
-	found, undecided, err := r.Vacuous(context.Background(), sideOf(t, r, text))
-	if err != nil || undecided > 0 {
-		t.Fatal(err, undecided)
+	all, err := r.Vacuous(context.Background(), sideOf(t, r, text))
+	if err != nil || all.Undecided > 0 {
+		t.Fatal(err, all)
 	}
-	if len(found) != 1 || found[0].Message != "does not match any request that the policy matches" {
+	if found := all.Found; len(found) != 1 || found[0].Message != "does not match any request that the policy matches" {
 		t.Errorf("%+v", found)
 	}
 }
@@ -57,12 +57,12 @@ func TestDeadParts(t *testing.T) {
 	} {
 		group := map[string]string{"deployments": "apps"}[test.resource]
 		s := sideOf(t, r, one(group, "v1", test.resource, test.expression))
-		found, _, err := r.Vacuous(context.Background(), s)
+		all, err := r.Vacuous(context.Background(), s)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var parts []string
-		for _, v := range found {
+		for _, v := range all.Found {
 			parts = append(parts, v.Part())
 		}
 		if !slices.Equal(parts, test.want) {
@@ -90,11 +90,11 @@ func TestDeadMessages(t *testing.T) {
 	} {
 		text := strings.Replace(one("apps", "v1", "deployments", "object.spec.replicas < 5"),
 			"---", "    messageExpression: "+strconv.Quote(test.message)+"\n---", 1)
-		found, undecided, err := r.Vacuous(context.Background(), sideOf(t, r, text))
-		if err != nil || undecided > 0 {
-			t.Fatal(err, undecided)
+		all, err := r.Vacuous(context.Background(), sideOf(t, r, text))
+		if err != nil || all.Undecided > 0 {
+			t.Fatal(err, all)
 		}
-		if (len(found) == 1) != test.dead {
+		if found := all.Found; (len(found) == 1) != test.dead {
 			t.Errorf("%s: %+v", test.message, found)
 		}
 	}

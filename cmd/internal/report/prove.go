@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -76,28 +77,30 @@ func WriteProofs(format string, w io.Writer, o Options, all []Proof) error {
 }
 
 // WriteVacuities writes the parts of policies without an effect.
-func WriteVacuities(format string, w io.Writer, o Options, all []prove.Vacuity) error {
+func WriteVacuities(format string, w io.Writer, o Options, all *prove.Vacuities) error {
 	if format == "json" {
 		list := struct {
 			APIVersion string          `json:"apiVersion"`
 			Kind       string          `json:"kind"`
 			Rejected   []jsonRejection `json:"rejected,omitempty"`
+			Solver     *jsonOpinion    `json:"solver,omitempty"`
 			Items      []jsonVacuity   `json:"items"`
-		}{APIVersion: APIVersion, Kind: "VacuityList", Rejected: refusedOf(o.Rejected), Items: []jsonVacuity{}}
-		for _, v := range all {
+		}{APIVersion: APIVersion, Kind: "VacuityList", Rejected: refusedOf(o.Rejected), Solver: jsonOpinionOf(all.Opinion),
+			Items: []jsonVacuity{}}
+		for _, v := range all.Found {
 			list.Items = append(list.Items,
 				jsonVacuity{v.Policy, v.Binding, v.Expr.Field, v.Expr.Locate(v.From).String(), v.Part(), v.Message})
 		}
 		return encode(w, list)
 	}
 	if format == "github" {
-		return writeVacuitiesGitHub(w, o, all)
+		return writeVacuitiesGitHub(w, o, all.Found)
 	}
 	t, err := newText(w, o)
 	if err != nil {
 		return err
 	}
-	for _, v := range all {
+	for _, v := range all.Found {
 		t.head(yellow, "vacuous", vacuousPart(v)+" "+v.Message, policy.Position{})
 		b := block{label: "proved", style: green, message: "policy " + v.Policy, expr: v.Expr}
 		if v.Binding != "" {
@@ -111,6 +114,7 @@ func WriteVacuities(format string, w io.Writer, o Options, all []prove.Vacuity) 
 		}
 		t.blocksOf([]block{b})
 	}
+	t.blocksOf(opinionBlocks(all.Opinion))
 	return t.flush()
 }
 
@@ -142,7 +146,8 @@ var answerWords = map[prove.Answer]struct {
 	word  string
 	style style
 }{prove.Proved: {"proved", green}, prove.Counterexample: {"counterexample", red},
-	prove.NotFound: {"not found", yellow}, prove.Undecided: {"undecided", yellow}}
+	prove.NotFound: {"not found", yellow}, prove.Undecided: {"undecided", yellow},
+	prove.Disputed: {"disputed", red}}
 
 // AnswerWord returns the word of an answer, such as "not found".
 func AnswerWord(a prove.Answer) string { return answerWords[a].word }
@@ -177,7 +182,36 @@ func (t *textWriter) proof(p Proof) {
 	if p.Answer != prove.Counterexample && (len(p.Cases) > 0 || p.Answer == prove.Proved) {
 		blocks = append(blocks, block{label: "asked", style: bold, message: casesIn(p.Cases)})
 	}
-	t.blocksOf(blocks)
+	t.blocksOf(append(blocks, opinionBlocks(p.Opinion)...))
+}
+
+// opinionBlocks shows what a second solver says.
+func opinionBlocks(o prove.Opinion) []block {
+	if o.Solver == "" {
+		return nil
+	}
+	style := green
+	if o.Open > 0 {
+		style = yellow
+	}
+	return []block{{label: o.Solver, style: style, message: opinionText(o)}}
+}
+
+func opinionText(o prove.Opinion) string {
+	var parts []string
+	switch all := o.Agreed + o.Alone + o.Open; {
+	case o.Agreed == all && all > 0:
+		parts = append(parts, "agrees")
+	case o.Agreed > 0:
+		parts = append(parts, fmt.Sprintf("agrees about %d of %d questions", o.Agreed, all))
+	}
+	if o.Alone > 0 {
+		parts = append(parts, fmt.Sprintf("decides %d that celgate's solver does not", o.Alone))
+	}
+	if o.Open > 0 {
+		parts = append(parts, fmt.Sprintf("does not decide %d: %s", o.Open, o.Reason))
+	}
+	return cmp.Or(strings.Join(parts, "; "), "disagrees")
 }
 
 // exampleBlocks shows a request with both answers.
@@ -364,6 +398,23 @@ type jsonProof struct {
 	Example *jsonExample      `json:"example,omitempty"`
 	Reasons []jsonProofReason `json:"reasons,omitempty"`
 	Tried   int               `json:"tried"`
+	Solver  *jsonOpinion      `json:"solver,omitempty"`
+}
+
+// A jsonOpinion counts the answers of a second solver.
+type jsonOpinion struct {
+	Name   string `json:"name"`
+	Agreed int    `json:"agreed"`
+	Alone  int    `json:"alone"`
+	Open   int    `json:"open"`
+	Reason string `json:"reason,omitempty"` // of an open question
+}
+
+func jsonOpinionOf(o prove.Opinion) *jsonOpinion {
+	if o.Solver == "" {
+		return nil
+	}
+	return &jsonOpinion{o.Solver, o.Agreed, o.Alone, o.Open, o.Reason}
 }
 
 type jsonExample struct {
@@ -423,7 +474,7 @@ func writeProofsJSON(w io.Writer, o Options, all []Proof) error {
 }
 
 func jsonProofOf(p Proof) jsonProof {
-	out := jsonProof{Claim: p.Claim, Answer: p.Answer, Tried: p.Tried, Cases: []string{}}
+	out := jsonProof{Claim: p.Claim, Answer: p.Answer, Tried: p.Tried, Cases: []string{}, Solver: jsonOpinionOf(p.Opinion)}
 	if e := p.Error; e != nil {
 		out.Policy, out.Field, out.Place = e.Policy.Name, e.Part.Field, e.Part.Locate(0).String()
 	}
