@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -17,7 +18,8 @@ import (
 // the network, and the metrics and command-line flags of components. The module is built with copies of these modules
 // in which those parts are empty; the code that decides does not change.
 var slimmed = []slim{
-	{module: "k8s.io/api", emptied: []string{"types_swagger_doc_generated.go"}}, // what fields are for
+	{module: "k8s.io/api", emptied: []string{"types_swagger_doc_generated.go"}, // what fields are for
+		sources: map[string]string{"deepcopy/*.go": deepcopySource}},
 	{module: "k8s.io/apiextensions-apiserver"},
 	{module: "k8s.io/apimachinery", sources: map[string]string{
 		"pkg/apis/meta/v1/time_proto.go":          timestampSource,
@@ -129,8 +131,11 @@ func (s slim) copyTo(root, to string) error {
 		if err != nil {
 			return err
 		}
-		if slices.Contains(encodings, d.Name()) || slices.Contains(s.emptied, d.Name()) {
+		switch {
+		case slices.Contains(encodings, d.Name()) || slices.Contains(s.emptied, d.Name()):
 			text = emptyFile(text)
+		case s.module == "k8s.io/api" && d.Name() == "zz_generated.deepcopy.go":
+			text = shortenCopies(text)
 		}
 		return write(filepath.Join(to, name), text)
 	})
@@ -150,6 +155,39 @@ func (s slim) replaces(file string) bool {
 		}
 	}
 	return false
+}
+
+// The parts of generated copies: a function that copies member by member, and an import.
+var (
+	copying   = regexp.MustCompile(`(?m)^func \(in (\*?)\w+\) DeepCopyInto\(out \*\w+\) \{\n(?s:.*?)^\}\n`)
+	importing = regexp.MustCompile(`(?m)^\t(\w+) "[^"]+"$`)
+)
+
+// shortenCopies returns a file of generated copies whose functions all call one, which copies by reflection.
+func shortenCopies(text []byte) []byte {
+	text = copying.ReplaceAllFunc(text, func(f []byte) []byte {
+		head, body, _ := bytes.Cut(f, []byte("\n"))
+		if bytes.Equal(bytes.TrimSpace(body), []byte("*out = *in\n\treturn\n}")) {
+			return f
+		}
+		of := "in"
+		if !bytes.HasPrefix(head, []byte("func (in *")) {
+			of = "&in"
+		}
+		return fmt.Appendf(nil, "%s\n\tdeepcopy.Copy(%s, out)\n}\n", head, of)
+	})
+	text = importing.ReplaceAllFunc(text, func(line []byte) []byte {
+		name := importing.FindSubmatch(line)[1]
+		if bytes.Contains(text, append(slices.Clone(name), '.')) {
+			return line
+		}
+		return bytes.Replace(line, name, []byte("_"), 1)
+	})
+	if !bytes.Contains(text, []byte("deepcopy.Copy")) {
+		return text
+	}
+	before, after, _ := bytes.Cut(text, []byte("import ("))
+	return slices.Concat(before, []byte("import (\n\t\"k8s.io/api/deepcopy\""), after)
 }
 
 // emptyFile returns a file of the same package without declarations.

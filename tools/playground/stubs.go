@@ -225,3 +225,60 @@ func (*Client) Do(*Request) (*Response, error)   { return nil, errNone }
 
 func NewRequestWithContext(context.Context, string, string, io.Reader) (*Request, error) { return nil, errNone }
 `
+
+const deepcopySource = `// Package deepcopy copies values of API types by reflection.
+package deepcopy
+
+import (
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Copy copies what in points to into what out points to.
+func Copy(in, out any) { into(reflect.ValueOf(in).Elem(), reflect.ValueOf(out).Elem()) }
+
+func into(in, out reflect.Value) {
+	out.Set(in)
+	switch in.Kind() {
+	case reflect.Pointer:
+		if !in.IsNil() {
+			out.Set(reflect.New(in.Type().Elem()))
+			into(in.Elem(), out.Elem())
+		}
+	case reflect.Slice:
+		if !in.IsNil() {
+			out.Set(reflect.MakeSlice(in.Type(), in.Len(), in.Len()))
+			for i := range in.Len() {
+				into(in.Index(i), out.Index(i))
+			}
+		}
+	case reflect.Map:
+		if !in.IsNil() {
+			out.Set(reflect.MakeMapWithSize(in.Type(), in.Len()))
+			for entry := in.MapRange(); entry.Next(); {
+				value := reflect.New(in.Type().Elem()).Elem()
+				from := reflect.New(in.Type().Elem()).Elem()
+				from.Set(entry.Value())
+				into(from, value)
+				out.SetMapIndex(entry.Key(), value)
+			}
+		}
+	case reflect.Interface:
+		if object, ok := in.Interface().(runtime.Object); ok {
+			out.Set(reflect.ValueOf(object.DeepCopyObject()))
+		}
+	case reflect.Struct:
+		if q, ok := in.Addr().Interface().(*resource.Quantity); ok {
+			out.Set(reflect.ValueOf(q.DeepCopy()))
+			return
+		}
+		for i := range in.NumField() {
+			if in.Type().Field(i).IsExported() {
+				into(in.Field(i), out.Field(i))
+			}
+		}
+	}
+}
+`
