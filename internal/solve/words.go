@@ -229,7 +229,8 @@ type class struct {
 // equalities returns the equalities between the texts of a class.
 func (c *class) equalities(all []textLiteral, find func(Text) Text) []textLiteral {
 	at := find(c.literals[0].x)
-	return slices.DeleteFunc(slices.Clone(all), func(l textLiteral) bool { return !l.equal || l.not || find(l.x) != at })
+	return slices.DeleteFunc(slices.Clone(all),
+		func(l textLiteral) bool { return !l.equal || l.not || find(l.x) != at })
 }
 
 // choose returns a word for a class outside of an excluded set: the preferred word of one of its texts, if possible.

@@ -86,7 +86,8 @@ when the policies could not be read.`,
 		f.BoolVar(&k.order, "order", false,
 			"show in which order the mutating policies run, what each reads and writes,\nand why; as text or json")
 		f.BoolVar(&k.prove, "prove", false,
-			"prove or refute what the checks suspect of validating and mutating policies,\nand find parts without an effect, as celgate prove does; takes some seconds")
+			"prove or refute what the checks suspect, and find parts without an effect,\n"+
+				"as celgate prove does; takes some seconds")
 		f.StringVar(&k.explain, "explain", "", "`CODE` describe a check, with an example")
 		f.BoolVar(&k.list, "list", false, "list all checks")
 	})

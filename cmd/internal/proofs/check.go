@@ -204,7 +204,8 @@ func (c *checker) addVacuity(v prove.Vacuity) {
 		d.Message += " (binding " + v.Binding + ")"
 	}
 	isKnown := func(o check.Diagnostic) bool { // of has()
-		return code == "CG803" && o.Code == "CG303" && o.Ref == d.Ref && o.Field == d.Field && o.From >= from && o.To <= to
+		return code == "CG803" && o.Code == "CG303" && o.Ref == d.Ref && o.Field == d.Field && o.From >= from &&
+			o.To <= to
 	}
 	if !slices.ContainsFunc(c.all, isKnown) {
 		c.all = append(c.all, d)

@@ -92,12 +92,13 @@ func (r *Room) vacuousIn(ctx context.Context, p *program, b *policy.Binding, cas
 }
 
 func possibilities(p *program, b *policy.Binding) []*possibility {
-	all := []*possibility{{
-		Vacuity: Vacuity{Policy: p.Name, Binding: b.Name, Message: "does not match any request that the policy matches"},
-		of:      func(i *invocation, _ *solve.Store) solve.Formula { return i.matched }}}
+	var all []*possibility
 	add := func(x policy.Expr, message string, of func(*invocation, *solve.Store) solve.Formula) {
-		all = append(all, &possibility{Vacuity: Vacuity{Policy: p.Name, Binding: b.Name, Expr: x, Message: message}, of: of})
+		v := Vacuity{Policy: p.Name, Binding: b.Name, Expr: x, Message: message}
+		all = append(all, &possibility{Vacuity: v, of: of})
 	}
+	add(policy.Expr{}, "does not match any request that the policy matches",
+		func(i *invocation, _ *solve.Store) solve.Formula { return i.matched })
 	for k, c := range p.MatchConditions {
 		add(c.Expr, "is never true: the policy never applies", func(i *invocation, s *solve.Store) solve.Formula {
 			return s.Conjoin(i.matched, i.conditions[k].truth)
@@ -107,13 +108,14 @@ func possibilities(p *program, b *policy.Binding) []*possibility {
 		})
 	}
 	for k, v := range p.Policy.Validations {
-		add(v.Expr, "never denies a request", func(i *invocation, _ *solve.Store) solve.Formula { return i.validations[k] })
+		add(v.Expr, "never denies a request",
+			func(i *invocation, _ *solve.Store) solve.Formula { return i.validations[k] })
 		add(v.Expr, "denies every request that the policy matches", func(i *invocation, s *solve.Store) solve.Formula {
 			return s.Conjoin(i.applies, i.values[k].truth)
 		})
 		if p.messages[k] != nil {
 			denies := all[len(all)-2]
-			add(v.MessageExpr, "is never the message: whenever the validation fails, it is an error, empty or of several lines",
+			add(v.MessageExpr, "is never the message: if the validation fails, it is an error, empty or of several lines",
 				func(i *invocation, _ *solve.Store) solve.Formula { return i.messages[k] })
 			all[len(all)-1].unless = denies
 		}
