@@ -53,7 +53,8 @@ func TestSecond(t *testing.T) {
 			t.Logf("%s: agreed %d, alone %d, open %d (%s); %v for an answer, at most %v, %v in all", name, opinion.Agreed,
 				opinion.Alone, opinion.Open, opinion.Reason, second.total/time.Duration(max(second.asked, 1)), second.longest,
 				second.total)
-			if opinion.Agreed == 0 || opinion.Open > second.asked/4 {
+			// A busy machine may leave many questions open; only the test that asks for solvers minds.
+			if opinion.Agreed == 0 || *solverShare > 0 && opinion.Open > second.asked/4 {
 				t.Errorf("%s: %+v", name, opinion)
 			}
 		})

@@ -22,9 +22,14 @@ type Solver struct {
 // mostMemory is the maximum memory of one question, in MiB. On Linux it bounds all programs, elsewhere only z3.
 const mostMemory = 4096
 
-var arguments = map[string][]string{
-	"z3":   {"-in", "-smt2", fmt.Sprintf("-memory:%d", mostMemory)},
-	"cvc5": {"--lang=smt2", "-"},
+// arguments returns the arguments of a program. It also ends itself, some time after the timeout: nobody ends the child
+// of a killed process.
+func arguments(name string, timeout time.Duration) []string {
+	limit := timeout + 2*time.Second
+	if name == "z3" {
+		return []string{"-in", "-smt2", fmt.Sprintf("-memory:%d", mostMemory), fmt.Sprintf("-T:%d", int(limit.Seconds()))}
+	}
+	return []string{"--lang=smt2", fmt.Sprintf("--tlimit=%d", limit.Milliseconds()), "-"}
 }
 
 // Names returns the names of the supported programs.
@@ -49,7 +54,7 @@ func (s *Solver) Name() string { return s.name }
 func (s *Solver) Ask(ctx context.Context, script string) (string, error) {
 	bounded, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
-	run := exec.CommandContext(bounded, s.path, arguments[s.name]...)
+	run := exec.CommandContext(bounded, s.path, arguments(s.name, s.Timeout)...)
 	var stdout, stderr bytes.Buffer
 	run.Stdin, run.Stdout, run.Stderr = strings.NewReader(script), &stdout, &stderr
 	run.WaitDelay = time.Second
