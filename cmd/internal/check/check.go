@@ -85,7 +85,8 @@ type Analyzer struct {
 
 // Analyzers returns all analyzers, by code.
 func Analyzers() []*Analyzer {
-	all := slices.Concat(writeTime, references, libraries, types, mutations, traps, interplay, reach, costs, loops, proved)
+	all := slices.Concat(writeTime, references, libraries, types, mutations, traps, interplay, reach, costs, loops,
+		proved)
 	slices.SortFunc(all, func(a, b *Analyzer) int { return strings.Compare(a.Code, b.Code) })
 	return all
 }
