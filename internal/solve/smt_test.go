@@ -168,7 +168,8 @@ func (r *reading) ends(v sexpr, word []rune, from int) []int {
 		}
 		return nil
 	case "re.range":
-		if from < len(word) && word[from] >= []rune(r.string(args[0]))[0] && word[from] <= []rune(r.string(args[1]))[0] {
+		least, most := []rune(r.string(args[0]))[0], []rune(r.string(args[1]))[0]
+		if from < len(word) && word[from] >= least && word[from] <= most {
 			return []int{from + 1}
 		}
 		return nil

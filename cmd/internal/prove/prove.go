@@ -279,7 +279,8 @@ func (r *Room) search(ctx context.Context, req *request, goal solve.Formula, con
 		model, err := req.model(ctx, open, r.supported)
 		if try == 0 || errors.Is(err, solve.ErrSize) {
 			nice := req.niceties(r.supported)
-			model, err = r.compare(ctx, m.store, open, model, err, &out.Opinion, slices.Concat(nice[0], nice[1]), nice[0])
+			model, err = r.compare(ctx, m.store, open, model, err, &out.Opinion,
+				slices.Concat(nice[0], nice[1]), nice[0])
 		}
 		var d *dispute
 		switch {

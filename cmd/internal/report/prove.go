@@ -474,7 +474,8 @@ func writeProofsJSON(w io.Writer, o Options, all []Proof) error {
 }
 
 func jsonProofOf(p Proof) jsonProof {
-	out := jsonProof{Claim: p.Claim, Answer: p.Answer, Tried: p.Tried, Cases: []string{}, Solver: jsonOpinionOf(p.Opinion)}
+	out := jsonProof{Claim: p.Claim, Answer: p.Answer, Tried: p.Tried, Cases: []string{},
+		Solver: jsonOpinionOf(p.Opinion)}
 	if e := p.Error; e != nil {
 		out.Policy, out.Field, out.Place = e.Policy.Name, e.Part.Field, e.Part.Locate(0).String()
 	}
