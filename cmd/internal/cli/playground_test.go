@@ -218,3 +218,37 @@ data: {a: z}
 		t.Errorf("%d of %d outcomes, want 8 of 10", c.Seen, c.Total)
 	}
 }
+
+// TestPlaygroundObjectsBesidePolicies changes objects that are in the text of the policies.
+func TestPlaygroundObjectsBesidePolicies(t *testing.T) {
+	t.Parallel()
+	var session playground.Session
+	for _, test := range []struct{ max, want string }{{"x", "denied"}, {"z", "ok"}, {"x", "denied"}} {
+		policies := strings.Replace(`
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: limits}
+data: {allowed: MAX}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: p}
+spec:
+  paramKind: {apiVersion: v1, kind: ConfigMap}
+  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [secrets]}]}
+  validations: [{expression: object.metadata.name == params.data.allowed}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: b}
+spec:
+  policyName: p
+  paramRef: {name: limits, namespace: default, parameterNotFoundAction: Deny}
+  validationActions: [Deny]
+`, "MAX", test.max, 1)
+		answer, err := session.Ask(t.Context(), playground.Ask{Policies: policies, Objects: `{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "z"}}`})
+		if err != nil || len(answer.Items) != 1 || answer.Items[0].Verdict != test.want {
+			t.Errorf("%s: %+v, %v", test.max, answer, err)
+		}
+	}
+}

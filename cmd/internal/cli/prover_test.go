@@ -24,6 +24,24 @@ metadata: {name: b}
 spec: {policyName: p, validationActions: [Deny]}
 `
 
+// fallible returns a policy that a validation may fail.
+func fallible(resource, operation, expression string) string {
+	return `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: p}
+spec:
+  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [` + operation + `], resources: [` + resource + `]}]}
+  validations:
+  - expression: "` + expression + `"
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: b}
+spec: {policyName: p, validationActions: [Deny]}
+`
+}
+
 // TestProver asks each question of the page, and decides about each counterexample in the page.
 func TestProver(t *testing.T) {
 	t.Parallel()
@@ -48,6 +66,14 @@ func TestProver(t *testing.T) {
 		{"error-free", now, "", []string{
 			"proved spec.validations[0] of policy p is never an error",
 			"counterexample spec.validations[1] of policy p is never an error"}},
+		{"error-free", fallible("pods", "DELETE", "oldObject.metadata.labels['a'] == 'b'"), "", []string{
+			"counterexample spec.validations[0] of policy p is never an error"}},
+		{"error-free", fallible("configmaps", "UPDATE", "request.namespace != 'kube-public' || oldObject.data.a == 'b'"), "", []string{
+			"counterexample spec.validations[0] of policy p is never an error"}},
+		{"error-free", fallible("configmaps", "CREATE", "!request.dryRun || object.data.a == 'b'"), "", []string{
+			"counterexample spec.validations[0] of policy p is never an error"}},
+		{"error-free", fallible("pods/status", "UPDATE", "object.metadata.labels['a'] == 'b'"), "", []string{
+			"counterexample spec.validations[0] of policy p is never an error"}},
 		{"idempotent", string(mutations), "", []string{
 			"proved policy cost-center.example.com does not change its own result"}},
 	} {
@@ -70,7 +96,8 @@ func TestProver(t *testing.T) {
 				}
 				var session playground.Session
 				decided, err := session.Ask(t.Context(), playground.Ask{Policies: test.policies, Objects: p.Example.Objects,
-					Old: p.Example.Old, State: p.Example.State, Operation: p.Example.Operation})
+					Old: p.Example.Old, State: p.Example.State, Operation: p.Example.Operation, User: p.Example.User,
+					Groups: p.Example.Groups, DryRun: p.Example.DryRun})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -2,9 +2,11 @@ package playground
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/celgate/celgate/cmd/internal/proofs"
 	"github.com/celgate/celgate/cmd/internal/prove"
 	"github.com/celgate/celgate/cmd/internal/report"
+	"github.com/celgate/celgate/cmd/internal/requests"
 	"github.com/celgate/celgate/internal/rewrite"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
@@ -34,6 +37,7 @@ type Proofs struct {
 	Standing
 	Proofs    []Proof `json:"proofs"`    // empty if a server refuses a policy
 	Undecided int     `json:"undecided"` // the number of questions of "vacuity" without an answer
+	Note      string  `json:"note"`      // why there is no proof
 }
 
 // A Proof is the answer to one claim.
@@ -44,15 +48,15 @@ type Proof struct {
 	Example *Example `json:"example"` // null without a counterexample
 }
 
-// An Example is the request of a counterexample, as an Ask about it would have it.
+// An Example is the request of a counterexample, as an [Ask] about it would have it.
 type Example struct {
-	Objects   string `json:"objects"` // YAML, like all texts
-	Old       string `json:"old"`
-	State     string `json:"state"` // the objects that must exist, and the definitions of kinds
-	Operation string `json:"operation"`
-
-	User   string   `json:"user"` // empty: any user
-	Groups []string `json:"groups"`
+	Objects   string   `json:"objects"` // a manifest; an AdmissionReview of what is not about one
+	Old       string   `json:"old"`
+	State     string   `json:"state"` // the objects that must exist, and the definitions of kinds
+	Operation string   `json:"operation"`
+	User      string   `json:"user"` // empty: any user
+	Groups    []string `json:"groups"`
+	DryRun    bool     `json:"dryRun"`
 }
 
 // A Prover answers one question at a time. The zero value is ready for use by a single goroutine.
@@ -67,8 +71,13 @@ func (p *Prover) Prove(ctx context.Context, q Question) (*Proofs, error) {
 		return nil, err
 	}
 	out := &Proofs{Standing: w.standing(), Proofs: []Proof{}}
-	if len(out.Refused) > 0 || len(w.problems) > 0 {
+	if out.Problems = slices.Concat([]Problem{}, p.session.policies.problems, p.session.around.problems); len(out.Refused) > 0 ||
+		len(out.Problems) > 0 {
+		out.Note = "Nothing is asked before the policies and the cluster state are valid and a server stores the policies."
 		return out, nil
+	}
+	if q.About == "holds" && strings.TrimSpace(q.Claim) == "" {
+		return nil, errors.New("no claim is given")
 	}
 	room, err := prove.NewRoom(w.types, w.minor)
 	if err != nil {
@@ -78,13 +87,26 @@ func (p *Prover) Prove(ctx context.Context, q Question) (*Proofs, error) {
 	if err != nil {
 		return nil, err
 	}
-	if slices.Contains([]string{"idempotent", "commutative", "accepts"}, q.About) && !now.Side.HasMutations() {
-		return nil, errors.New("no MutatingAdmissionPolicy is in force")
+	bound := slices.ContainsFunc(w.set.Policies, func(one *policy.Policy) bool { return w.set.Binds(one.Ref()) })
+	mutates := slices.Contains([]string{"idempotent", "commutative", "accepts"}, q.About)
+	switch {
+	case !bound && q.About != "stricter" && q.About != "equivalent":
+		out.Note = "No policy is in force: a policy needs a binding."
+		return out, nil
+	case mutates && !now.Side.HasMutations():
+		out.Note = "No MutatingAdmissionPolicy is in force."
+		return out, nil
 	}
 	var all []report.Proof
 	switch q.About {
 	case "vacuity":
-		return out, out.addVacuous(ctx, room, now)
+		if err := out.addVacuous(ctx, room, now); err != nil {
+			return nil, err
+		}
+		if len(out.Proofs)+out.Undecided == 0 {
+			out.Note = "Every part of the validating policies has an effect."
+		}
+		return out, nil
 	case "error-free":
 		all, err = proofs.ErrorFree(ctx, room, now)
 	case "idempotent":
@@ -109,6 +131,12 @@ func (p *Prover) Prove(ctx context.Context, q Question) (*Proofs, error) {
 			return nil, err
 		}
 		out.Proofs = append(out.Proofs, *proof)
+	}
+	if len(all) == 0 {
+		out.Note = "There is nothing to ask about these policies."
+		if q.About == "commutative" {
+			out.Note = "Only one MutatingAdmissionPolicy is in force."
+		}
 	}
 	return out, nil
 }
@@ -188,17 +216,28 @@ func (w *world) proof(p report.Proof) (*Proof, error) {
 	if p.Found == nil {
 		return out, nil
 	}
-	r := p.Found.Request
+	out.Example = w.example(p.Found)
+	return out, nil
+}
+
+// example returns the request of a counterexample.
+func (w *world) example(found *prove.Example) *Example {
+	r := found.Request
 	write := func(object map[string]any) string {
 		if object == nil {
 			return ""
 		}
 		return rewrite.YAML(object, w.types.Type(tree.Object(object).Kind()))
 	}
-	out.Example = &Example{Objects: write(r.Object), Old: write(r.OldObject), Operation: string(r.Operation),
-		Groups: []string{}}
-	if !r.UserAssumed {
-		out.Example.User, out.Example.Groups = r.UserInfo.Username, append(out.Example.Groups, r.UserInfo.Groups...)
+	out := &Example{Groups: []string{}}
+	if r.SubResource != "" || r.Operation != celgate.Create && r.Operation != celgate.Update {
+		out.Objects = write(reviewOf(r))
+	} else {
+		out.Objects, out.Old, out.Operation = write(named(r, r.Object)), write(named(r, r.OldObject)), string(r.Operation)
+		out.DryRun = r.DryRun
+		if !r.UserAssumed {
+			out.User, out.Groups = r.UserInfo.Username, append(out.Groups, r.UserInfo.Groups...)
+		}
 	}
 	var state []string
 	for _, d := range manifest.Definitions(w.state) {
@@ -206,9 +245,51 @@ func (w *world) proof(p report.Proof) (*Proof, error) {
 			state = append(state, write(d.Object))
 		}
 	}
-	for _, object := range p.Found.Objects {
+	for _, object := range found.Objects {
 		state = append(state, write(object))
 	}
-	out.Example.State = strings.Join(state, "---\n")
-	return out, nil
+	out.State = strings.Join(state, "---\n")
+	return out
+}
+
+// named returns an object with the name and namespace of its request.
+func named(r *celgate.Request, object map[string]any) map[string]any {
+	if object == nil {
+		return nil
+	}
+	metadata := maps.Clone(tree.Object(object).Metadata())
+	if metadata == nil {
+		metadata = map[string]any{}
+	}
+	if r.Name != "" && metadata["name"] == nil {
+		metadata["name"] = r.Name
+	}
+	if r.Namespace != "" && r.Kind != requests.Namespace {
+		metadata["namespace"] = r.Namespace
+	}
+	object = maps.Clone(object)
+	object["metadata"] = map[string]any(metadata)
+	return object
+}
+
+// reviewOf returns a request as an AdmissionReview.
+func reviewOf(r *celgate.Request) map[string]any {
+	request := map[string]any{
+		"uid":         cmp.Or(r.UID, "1"),
+		"kind":        map[string]any{"group": r.Kind.Group, "version": r.Kind.Version, "kind": r.Kind.Kind},
+		"resource":    map[string]any{"group": r.Resource.Group, "version": r.Resource.Version, "resource": r.Resource.Resource},
+		"subResource": r.SubResource, "operation": string(r.Operation), "name": r.Name, "namespace": r.Namespace,
+		"dryRun": r.DryRun,
+	}
+	groups := []any{}
+	for _, group := range r.UserInfo.Groups {
+		groups = append(groups, group)
+	}
+	request["userInfo"] = map[string]any{"username": r.UserInfo.Username, "groups": groups}
+	for name, object := range map[string]map[string]any{"object": r.Object, "oldObject": r.OldObject, "options": r.Options} {
+		if object != nil {
+			request[name] = object
+		}
+	}
+	return map[string]any{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
 }

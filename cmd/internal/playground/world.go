@@ -30,8 +30,8 @@ type policies struct {
 
 // around is the cluster of one text of state, with the objects that manifests and policies add.
 type around struct {
-	minor, state, brought string
-	known                 bool
+	minor, state, added string
+	known               bool
 
 	types    *schema.Registry
 	docs     []*manifest.Document
@@ -70,11 +70,13 @@ func (s *Session) world(ask *Ask) (*world, error) {
 	batch, wrong := ask.read(ask.Objects, ObjectFile)
 	minor := cmp.Or(ask.Minor, celgate.Newest)
 	brought := s.policies.brought(batch)
-	if a := &s.around; !a.known || a.minor != minor || a.state != ask.State || a.brought != textOf(brought) {
+	added := textOf(slices.Concat(s.policies.beside, brought))
+	if a := &s.around; !a.known || a.minor != minor || a.state != ask.State || a.added != added {
 		next, err := readAround(ask, minor, s.policies.beside, brought)
 		if err != nil {
 			return nil, err
 		}
+		next.added = added
 		s.around = next
 	}
 	w := &world{minor: minor, set: s.policies.set, types: s.around.types, stored: s.around.stored, state: s.around.docs,
@@ -161,19 +163,19 @@ func (p *policies) brought(batch []*manifest.Document) []*manifest.Document {
 	return all
 }
 
-// textOf returns a text that identifies the added objects.
+// textOf returns a text that identifies the added objects and their places.
 func textOf(docs []*manifest.Document) string {
 	var text strings.Builder
 	for _, d := range docs {
 		text.WriteString(d.Source.Text)
-		text.WriteString(d.Item)
+		text.WriteString(d.Position().String())
 		text.WriteByte(0)
 	}
 	return text.String()
 }
 
 func readAround(ask *Ask, minor string, beside, brought []*manifest.Document) (around, error) {
-	a := around{minor: minor, state: ask.State, brought: textOf(brought), known: true}
+	a := around{minor: minor, state: ask.State, known: true}
 	var err error
 	if a.types, err = builtin.Registry(minor); err != nil {
 		return a, err
