@@ -290,13 +290,22 @@ func TestProofs(t *testing.T) {
 		chromedp.Evaluate(`document.querySelector("#items .item").dataset.verdict`, &verdict)); err != nil {
 		t.Fatal(err, complaint(ctx))
 	}
+	var state, back string
+	if err := chromedp.Run(ctx, chromedp.Evaluate(`[document.getElementById("stale").hidden, document.getElementById("back").hidden].join()`, &state),
+		chromedp.Evaluate(`window.celgateAnswered = null`, nil), chromedp.Click("#back"), waitFor(decided),
+		chromedp.Evaluate(`document.getElementById("summary").textContent`, &back)); err != nil {
+		t.Fatal(err, complaint(ctx))
+	}
+	if state != "false,false" || back != "4 objects: 2 denied, 2 ok" {
+		t.Errorf("after Try, the note about changed texts and the way back are hidden: %s; after it: %s", state, back)
+	}
 	if proofs != "counterexample" || verdict != "ok" {
 		t.Errorf("the answers are %q, %q, and the request of the counterexample is %s", proofs, claim, verdict)
 	}
 	if err := chromedp.Run(ctx, choose("about", "equivalent"), chromedp.Click("#ask"),
 		waitFor(answers+` === "proved,proved"`), choose("about", "error-free"),
 		chromedp.Evaluate(`document.getElementById("ask").click(); document.getElementById("ask").click()`, nil),
-		waitFor(`document.getElementById("ask").textContent === "Prove"`), chromedp.Text("#proved", &stopped)); err != nil {
+		waitFor(`document.getElementById("ask").textContent === "Prove"`), chromedp.Text("#proof", &stopped)); err != nil {
 		t.Fatal(err, complaint(ctx))
 	}
 	if strings.TrimSpace(stopped) != "Stopped." {
@@ -322,6 +331,49 @@ func TestCoverageOfPage(t *testing.T) {
 	if !strings.HasPrefix(first, "Coverage: the objects reach ") || first == second || lines == 0 {
 		t.Errorf("the page says %q with %d lines, then %q", first, lines, second)
 	}
+}
+
+// TestEarlier compares with the policies as they were loaded, also after a reload, and lets an example bring its own.
+func TestEarlier(t *testing.T) {
+	ctx, address, _ := open(t)
+	ask := func(want string) {
+		t.Helper()
+		var got string
+		if err := chromedp.Run(ctx, choose("about", "stricter"), chromedp.Evaluate(`document.getElementById("proved").replaceChildren()`, nil),
+			chromedp.Click("#ask"), waitFor(`document.querySelector("#proved article")`),
+			chromedp.Evaluate(`document.querySelector("#proved article").dataset.answer`, &got)); err != nil {
+			t.Fatal(err, complaint(ctx))
+		}
+		if got != want {
+			t.Errorf("the answer is %s, want %s", got, want)
+		}
+	}
+	if err := chromedp.Run(ctx, chromedp.Navigate(address+"#example=replica-limit"), waitFor(decided)); err != nil {
+		t.Fatal(err, complaint(ctx))
+	}
+	ask("proved")
+	if err := chromedp.Run(ctx, chromedp.Click("#tab-policies"), chromedp.Focus("#pane-policies .cm-content"),
+		chromedp.KeyEvent("a", chromedp.KeyModifiers(input.ModifierCtrl)), chromedp.Evaluate(`window.celgateAnswered = null`, nil),
+		input.InsertText("# no policies\n"), waitFor(decided)); err != nil {
+		t.Fatal(err, complaint(ctx))
+	}
+	ask("counterexample")
+	if err := chromedp.Run(ctx, chromedp.Reload(), waitFor(decided)); err != nil {
+		t.Fatal(err, complaint(ctx))
+	}
+	ask("counterexample")
+	if err := chromedp.Run(ctx, chromedp.Click("#keep")); err != nil {
+		t.Fatal(err, complaint(ctx))
+	}
+	ask("proved")
+	var problems string
+	if err := chromedp.Run(ctx, example("policy-change"), chromedp.Text("#problems", &problems)); err != nil {
+		t.Fatal(err, complaint(ctx))
+	}
+	if problems != "" {
+		t.Errorf("the example has problems: %s", problems)
+	}
+	ask("proved")
 }
 
 // TestReload has the texts of the reader after the page is loaded again, and at a visit without a link.

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 )
 
@@ -17,8 +18,12 @@ type Example struct {
 	State    string `json:"state"`
 	Objects  string `json:"objects"`
 	Old      string `json:"old"`
-	Answer   string `json:"answer"` // the file with the engine's answer
+	Earlier  string `json:"earlier,omitempty"` // policies to compare with
+	Answer   string `json:"answer"`            // the file with the engine's answer
 }
+
+// earlierPolicies matches a text of policies.
+var earlierPolicies = regexp.MustCompile(`(?m)^kind: \w*AdmissionPolicy$`)
 
 // first is the example that a visitor without a link sees.
 const first = "replica-limit"
@@ -50,6 +55,9 @@ func examples(dir string) ([]Example, error) {
 		}
 		if e.Old, err = join(folder, "old.yaml"); err != nil {
 			return nil, err
+		}
+		if earlierPolicies.MatchString(e.Old) {
+			e.Old, e.Earlier = "", e.Old
 		}
 		readme, err := join(folder, "README.md")
 		if err != nil {

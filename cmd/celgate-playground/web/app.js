@@ -1,5 +1,5 @@
 // The page: editors, the request, and the answers of the engine, which is in a worker.
-import { EditorState } from "@codemirror/state";
+import { EditorState, Transaction } from "@codemirror/state";
 import { EditorView, keymap, lineNumbers, highlightActiveLine, highlightActiveLineGutter, drawSelection } from "@codemirror/view";
 import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
 import { HighlightStyle, syntaxHighlighting, bracketMatching, indentUnit } from "@codemirror/language";
@@ -10,7 +10,8 @@ import { el, explanation, terminal, diff } from "./show.js";
 import { pack, unpack } from "./link.js";
 import { Engine } from "./engine.js";
 import { coverage, coverageField, markCoverage } from "./coverage.js";
-import { keepEarlier, setUpProofs } from "./prove.js";
+import { keepEarlier, keptEarlier, markProofsStale, setUpProofs } from "./prove.js";
+import { recall, recallAnswer, remember, rememberAnswer } from "./memory.js";
 
 /* global WORKER, EXAMPLES, FIRST, engine */
 
@@ -38,7 +39,7 @@ for (const tab of tabs) {
         bracketMatching(), indentUnit.of("  "), yaml(), syntaxHighlighting(colours), coverageField,
         keymap.of([...defaultKeymap, ...historyKeymap, ...lintKeymap, indentWithTab]),
         EditorView.contentAttributes.of({ "aria-label": $("tab-" + tab).textContent + ", YAML" }),
-        EditorView.updateListener.of((update) => { if (update.docChanged) changed(); }),
+        EditorView.updateListener.of((update) => { if (update.docChanged) edited(); }),
       ],
     }),
   });
@@ -46,9 +47,12 @@ for (const tab of tabs) {
 
 function textOf(tab) { return editors[tab].state.doc.toString(); }
 
+// setText replaces a text. Undo brings the earlier one back, if there was one.
 function setText(tab, text) {
   const { state } = editors[tab];
-  editors[tab].dispatch({ changes: { from: 0, to: state.doc.length, insert: text } });
+  if (state.doc.toString() === text) return;
+  editors[tab].dispatch({ changes: { from: 0, to: state.doc.length, insert: text },
+    annotations: state.doc.length ? [] : Transaction.addToHistory.of(false) });
 }
 
 function choose(tab, focus) {
@@ -137,6 +141,7 @@ let asking = false, again = false, checkTimer = 0, filling = false, answers = 0;
 function changed() {
   if (filling) return;
   $("shared").textContent = "";
+  markProofsStale();
   clearTimeout(checkTimer);
   if (!asking) {
     ask();
@@ -156,7 +161,7 @@ async function ask() {
       const question = asked(), answer = await decider.call("ask", question);
       answers++;
       show(answer);
-      remember({ question, answer, fragment: location.hash });
+      rememberAnswer({ engine: WORKER, question, answer });
       window.celgateAnswered = { took: answer.took, shown: performance.now() - began, at: performance.now() };
     } catch (error) {
       showNothing(error.message);
@@ -180,7 +185,20 @@ async function check() {
   document.documentElement.dataset.checked = String(Date.now());
 }
 
-form.addEventListener("input", changed);
+// edited is for changes by the reader, which the browser keeps.
+function edited() {
+  if (filling) return;
+  changed();
+  keep();
+}
+
+function keep() {
+  if (!remember({ question: asked(), earlier: keptEarlier(), fragment: location.hash })) {
+    $("shared").textContent = "these texts are too large for this browser to keep";
+  }
+}
+
+form.addEventListener("input", edited);
 form.addEventListener("submit", (event) => event.preventDefault());
 
 // Answers.
@@ -234,8 +252,8 @@ function show(answer) {
         said.join("").trim() ? el("pre", { tabindex: 0, "aria-label": "What celgate apply says" }, ...terminal(said.join("\n"))) : "",
         ...item.changes.map(diff),
         explained ? part("why " + i, "Why", () => explanation(explained)) : "",
-        item.object ? part("object " + i, "The object at the end", () => [el("pre", { tabindex: 0 }, item.object)]) : "",
-        explained ? part("json " + i, "As JSON", () => [el("pre", { tabindex: 0 }, JSON.stringify({ ...explained, events: undefined }, null, 2))]) : ""));
+        item.object ? part("object " + i, "The object at the end", () => [el("pre", { tabindex: 0, "aria-label": "The object at the end" }, item.object)]) : "",
+        explained ? part("json " + i, "As JSON", () => [el("pre", { tabindex: 0, "aria-label": "As JSON" }, JSON.stringify({ ...explained, events: undefined }, null, 2))]) : ""));
   }));
   marks.answer = [...answer.problems, ...answer.items.flatMap((item) => item.marks.map((m) => ({ ...m, said: true })))];
   mark();
@@ -264,14 +282,30 @@ function showCoverage(counted) {
   $("coverage").replaceChildren(...coverage(counted, place));
 }
 
-// A request of a proof takes the place of the objects.
-setUpProofs(asked, (example) => {
-  const { policies, minor } = asked();
+// replaceTexts shows other texts as if the reader had written them.
+function replaceTexts(texts) {
   filling = true;
-  fill({ ...example, policies, minor });
+  fill(texts);
   filling = false;
+  edited();
+}
+
+// A request of a proof takes the place of the objects, until the reader wants these back.
+let before = null;
+
+setUpProofs(asked, (example) => {
+  const now = asked();
+  if ($("back").hidden) before = now;
+  replaceTexts({ ...example, policies: now.policies, minor: now.minor });
+  $("back").hidden = false;
   choose("objects", true);
-  changed();
+  $("summary").scrollIntoView({ block: "nearest" });
+}, keep);
+
+$("back").addEventListener("click", () => {
+  replaceTexts({ ...before, policies: textOf("policies") });
+  $("back").hidden = true;
+  $("tab-objects").focus();
 });
 
 // Examples and links.
@@ -279,7 +313,7 @@ setUpProofs(asked, (example) => {
 $("share").addEventListener("click", async () => {
   const link = location.href.split("#")[0] + "#" + await pack(asked());
   window.history.replaceState(null, "", link);
-  remember({ fragment: location.hash });
+  keep();
   try {
     await navigator.clipboard.writeText(link);
     $("shared").textContent = "copied";
@@ -288,31 +322,11 @@ $("share").addEventListener("click", async () => {
   }
 });
 
-// What this engine answered at the last visit, or when the page was built, is shown until it has answered again.
-const last = recall();
-
-function recall() {
-  try {
-    const had = JSON.parse(localStorage.getItem("celgate"));
-    return had?.engine === WORKER ? had : { question: had?.question, fragment: had?.fragment };
-  } catch {
-    return {}; // a browser that keeps nothing
-  }
-}
-
-function remember(more) {
-  try {
-    localStorage.setItem("celgate", JSON.stringify(Object.assign(last, more, { engine: WORKER })));
-  } catch {
-    // no room
-  }
-}
-
 // showEarly shows an answer that is there before the engine is: that of the last visit, or that about an example.
 async function showEarly(example) {
   if (decider.ready || decider.failure) return;
-  const question = JSON.stringify(asked());
-  let answer = last.answer;
+  const question = JSON.stringify(asked()), last = recallAnswer(WORKER);
+  let answer = last?.answer;
   if (!answer || JSON.stringify(last.question) !== question) {
     if (!example || form.minor.selectedIndex > 0) return; // an answer of the build is about the newest minor
     try {
@@ -343,7 +357,8 @@ async function begin() {
     filling = true;
     fill(ask);
     filling = false;
-    keepEarlier(ask.policies ?? "");
+    keepEarlier(ask.earlier ?? ask.policies ?? "");
+    $("back").hidden = true;
     $("about").replaceChildren(...prose(example?.about ?? ""));
     open.clear();
     choose("policies");
@@ -358,7 +373,8 @@ async function begin() {
   });
   // A page that is loaded again, or visited again without a link, has the texts of the reader.
   const again = ["reload", "back_forward"].includes(performance.getEntriesByType("navigation")[0]?.type);
-  const mine = last.question && (location.hash === "" || again && last.fragment === location.hash) ? last.question : null;
+  const last = recall(again, location.hash);
+  const mine = last && { ...last.question, earlier: last.earlier };
   const follow = async (event) => {
     const fragment = location.hash.slice(1);
     const isLink = /^(v1\.|example=)/.test(fragment);
