@@ -105,20 +105,26 @@ when the policies could not be read.`,
 	return cmd
 }
 
+// describe lists the checks, or explains one.
+func (k *checking) describe() error {
+	for _, a := range check.Analyzers() {
+		switch {
+		case k.list:
+			fmt.Fprintf(k.stdout, "%s %-8s %-26s %s\n", a.Code, a.Severity, a.Name, a.Title)
+		case strings.EqualFold(a.Code, k.explain) || a.Name == k.explain:
+			return a.Explain(k.stdout)
+		}
+	}
+	if k.list {
+		return nil
+	}
+	return withHint(&usageError{fmt.Errorf("%s is not the code of a check", k.explain)}, "run celgate check --list for the codes")
+}
+
 func (k *checking) run(ctx context.Context, args []string) error {
 	switch {
-	case k.list:
-		for _, a := range check.Analyzers() {
-			fmt.Fprintf(k.stdout, "%s %-8s %-26s %s\n", a.Code, a.Severity, a.Name, a.Title)
-		}
-		return nil
-	case k.explain != "":
-		for _, a := range check.Analyzers() {
-			if strings.EqualFold(a.Code, k.explain) || a.Name == k.explain {
-				return a.Explain(k.stdout)
-			}
-		}
-		return withHint(&usageError{fmt.Errorf("%s is not the code of a check", k.explain)}, "run celgate check --list for the codes")
+	case k.list || k.explain != "":
+		return k.describe()
 	case len(args) == 0 && k.static.isEmpty():
 		return &usageError{errors.New("no policies given")}
 	case k.fix && slices.Contains(args, "-"):

@@ -449,7 +449,8 @@ func (p *proving) askMutations(ctx context.Context,
 }
 
 // newProven compiles a set; it returns the policies that the server would refuse.
-func (p *proving) newProven(room *prove.Room, name string, w *world) (s proofs.Set, refused []report.Rejection, err error) {
+func (p *proving) newProven(room *prove.Room, name string, w *world) (s proofs.Set, refused []report.Rejection,
+	err error) {
 	engine, err := celgate.New(&w.set, w.options())
 	if err != nil {
 		return s, nil, err

@@ -71,8 +71,8 @@ func (p *Prover) Prove(ctx context.Context, q Question) (*Proofs, error) {
 		return nil, err
 	}
 	out := &Proofs{Standing: w.standing(), Proofs: []Proof{}}
-	if out.Problems = slices.Concat([]Problem{}, p.session.policies.problems, p.session.around.problems); len(out.Refused) > 0 ||
-		len(out.Problems) > 0 {
+	out.Problems = slices.Concat([]Problem{}, p.session.policies.problems, p.session.around.problems)
+	if len(out.Refused) > 0 || len(out.Problems) > 0 {
 		out.Note = "Nothing is asked before the policies and the cluster state are valid and a server stores the policies."
 		return out, nil
 	}
@@ -144,8 +144,8 @@ func (p *Prover) Prove(ctx context.Context, q Question) (*Proofs, error) {
 func one(p report.Proof, err error) ([]report.Proof, error) { return []report.Proof{p}, err }
 
 // compare compares the policies with earlier ones, in one direction or in both.
-func (p *Prover) compare(ctx context.Context, room *prove.Room, now proofs.Set, q *Question, w *world) (all []report.Proof,
-	err error) {
+func (p *Prover) compare(ctx context.Context, room *prove.Room, now proofs.Set, q *Question,
+	w *world) ([]report.Proof, error) {
 	earlier := readPolicies(&Ask{Policies: q.Before}, EarlierFile)
 	if len(earlier.problems) > 0 {
 		return nil, fmt.Errorf("the policies to compare with: %s", earlier.problems[0].Message)
@@ -233,8 +233,8 @@ func (w *world) example(found *prove.Example) *Example {
 	if r.SubResource != "" || r.Operation != celgate.Create && r.Operation != celgate.Update {
 		out.Objects = write(reviewOf(r))
 	} else {
-		out.Objects, out.Old, out.Operation = write(named(r, r.Object)), write(named(r, r.OldObject)), string(r.Operation)
-		out.DryRun = r.DryRun
+		out.Objects, out.Old = write(named(r, r.Object)), write(named(r, r.OldObject))
+		out.Operation, out.DryRun = string(r.Operation), r.DryRun
 		if !r.UserAssumed {
 			out.User, out.Groups = r.UserInfo.Username, append(out.Groups, r.UserInfo.Groups...)
 		}
