@@ -233,7 +233,7 @@ func (w *world) example(found *prove.Example) *Example {
 	if r.SubResource != "" || r.Operation != celgate.Create && r.Operation != celgate.Update {
 		out.Objects = write(reviewOf(r))
 	} else {
-		out.Objects, out.Old = write(named(r, r.Object)), write(named(r, r.OldObject))
+		out.Objects, out.Old = write(withName(r, r.Object)), write(withName(r, r.OldObject))
 		out.Operation, out.DryRun = string(r.Operation), r.DryRun
 		if !r.UserAssumed {
 			out.User, out.Groups = r.UserInfo.Username, append(out.Groups, r.UserInfo.Groups...)
@@ -252,8 +252,8 @@ func (w *world) example(found *prove.Example) *Example {
 	return out
 }
 
-// named returns an object with the name and namespace of its request.
-func named(r *celgate.Request, object map[string]any) map[string]any {
+// withName returns an object with the name and namespace of its request.
+func withName(r *celgate.Request, object map[string]any) map[string]any {
 	if object == nil {
 		return nil
 	}
