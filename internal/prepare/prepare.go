@@ -345,7 +345,7 @@ func ObjectToValidate(in Input) map[string]any {
 		_ = matchNamespace(&o, in)
 		o.edit("metadata", func(meta *members) { meta.take("generation", old) })
 	}
-	strategyOf(in, t).apply(&o, in)
+	strategyOf(in).apply(&o, in)
 	if in.Operation == update && in.Old != nil {
 		keepSystemMembers(&o, old)
 	}
@@ -354,11 +354,11 @@ func ObjectToValidate(in Input) map[string]any {
 
 // strategyOf returns the strategy of the request's resource. Custom resources have one of their own
 // (apiextensions-apiserver pkg/registry/customresource/strategy.go v0.37.2): changes of everything but metadata count.
-func strategyOf(in Input, t *shape.Type) strategy {
+func strategyOf(in Input) strategy {
+	s := strategyFor(in.Resource)
 	if in.Resource.Definition == nil {
-		return strategies[in.Resource.GroupResource()]
+		return s
 	}
-	s := strategy{generation: true, status: in.Resource.Subresource("status") != nil}
 	for name := range in.Object {
 		if name != "metadata" && (name != "status" || !s.status) {
 			s.counted = append(s.counted, name)

@@ -91,7 +91,7 @@ func complete(obj map[string]any, sharesLabels bool, types *schema.Registry, res
 		meta.fillText("uid", uid(in))
 		meta.fillText("resourceVersion", madeVersion)
 	})
-	strategyOf(in, t).complete(&o, in)
+	strategyOf(in).complete(&o, in)
 	// these defaults are set when it is read
 	if again, _, err := decode(o.m, types, resource.GroupVersionKind(), true); err == nil {
 		return again

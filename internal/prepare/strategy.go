@@ -14,6 +14,10 @@ type strategy struct {
 	counted    []string // a change of one of these members increases the generation
 	status     bool     // cannot be set on create, and changes only through the subresource
 	keeps      keeping  // metadata that the status subresource cannot change
+	sets       []string // members of the status that update may change
+
+	// keptBy are the other parts that an update cannot change, by subresource.
+	keptBy map[string][]Kept
 
 	// gated are members of the spec that belong to features that may be off. Unlike those of gates, templates in other
 	// kinds keep them.
@@ -74,19 +78,24 @@ var strategies = map[schema.GroupResource]strategy{
 	{Group: "networking.k8s.io", Resource: "networkpolicies"}: {generation: true, counted: bySpec},
 	{Group: "networking.k8s.io", Resource: "servicecidrs"}:    {status: true, keeps: keepMost},
 
-	{Resource: "namespaces"}:  {status: true, create: createNamespace, update: updateNamespace},
-	{Resource: "nodes"}:       {create: createNode, update: updateNode},
+	{Resource: "namespaces"}: {status: true, create: createNamespace, update: updateNamespace,
+		keptBy: map[string][]Kept{"": {{Path: []string{"spec", "finalizers"}}}, "finalize": {{Path: pathOfStatus}}}},
+	{Resource: "nodes"}: {create: createNode, update: updateNode,
+		keptBy: map[string][]Kept{"": {{Path: pathOfStatus}}}},
 	{Resource: "limitranges"}: {create: nameLimitRange},
 	{Resource: "persistentvolumes"}: {status: true, create: createVolume, update: updateVolume,
 		gated: attributesClass},
 	{Resource: "persistentvolumeclaims"}: {status: true, create: sameDataSources, update: updateClaim,
 		gated: attributesClass},
-	{Resource: "pods"}:                   {generation: true, status: true, create: createPod, update: updatePod},
+	{Resource: "pods"}: {generation: true, status: true, create: createPod, update: updatePod,
+		keptBy: map[string][]Kept{"status": {{Path: []string{"metadata", "ownerReferences"}}},
+			"ephemeralcontainers": keptByPods("ephemeralContainers")}},
 	{Resource: "podtemplates"}:           {generation: true, counted: []string{"template"}},
 	{Resource: "replicationcontrollers"}: specAndStatus,
 	{Resource: "resourcequotas"}:         {status: true},
 	{Resource: "serviceaccounts"}:        {create: nameSecrets, update: nameSecrets},
-	{Resource: "services"}:               {status: true, create: createService, update: updateService},
+	{Resource: "services"}: {status: true, create: createService, update: updateService,
+		sets: []string{"loadBalancer"}},
 
 	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"}: {generation: true,
 		counted: bySpec, status: true, keeps: keepMost},
@@ -101,12 +110,13 @@ var strategies = map[schema.GroupResource]strategy{
 	{Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations"}: {generation: true,
 		counted: []string{"webhooks"}},
 	{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}: {generation: true,
-		counted: bySpec, status: true, create: storeVersion, update: storeVersion},
+		counted: bySpec, status: true, create: storeVersion, update: storeVersion, sets: []string{"storedVersions"}},
 	{Group: "apiregistration.k8s.io", Resource: "apiservices"}: {status: true,
 		keeps: keepLocal, create: availableLocally},
 
 	{Group: "certificates.k8s.io", Resource: "certificatesigningrequests"}: {status: true, create: createSigningRequest,
-		update: updateSigningRequest},
+		update: updateSigningRequest, keptBy: map[string][]Kept{"": {{Path: pathOfSpec}},
+			"approval": {{Path: pathOfSpec}, {Path: pathOfStatus, Except: []string{"conditions"}}}}},
 	{Group: "certificates.k8s.io", Resource: "podcertificaterequests"}: {status: true, keeps: keepMost},
 
 	{Group: "flowcontrol.apiserver.k8s.io", Resource: "flowschemas"}: {generation: true,
@@ -146,16 +156,10 @@ func (s strategy) apply(o *members, in Input) {
 			s.create(o, in)
 		}
 	case in.Operation == update && in.Old != nil:
-		switch in.SubResource {
-		case "":
-			if s.status {
-				o.take("status", in.Old)
-			}
-		case "status":
-			s.keep(o, in)
-		case "scale":
-			o.take("metadata", in.Old)
-			o.take("status", in.Old)
+		for _, k := range s.kept(in.Resource, in.SubResource) {
+			k.keep(o, in.Old)
+		}
+		if in.SubResource == "scale" {
 			return
 		}
 		s.dropGated(o, in.typ(), in.Old)
@@ -233,40 +237,6 @@ func (s strategy) resetStatus(o *members, in Input) {
 	} else {
 		o.drop("status")
 	}
-}
-
-// keep copies the members that a status update cannot change from the stored object.
-func (s strategy) keep(o *members, in Input) {
-	if in.Resource.Definition != nil {
-		for name := range o.m {
-			if _, stored := in.Old[name]; !stored && name != "status" {
-				o.drop(name)
-			}
-		}
-		for name := range in.Old {
-			if name != "status" && name != "metadata" {
-				o.take(name, in.Old)
-			}
-		}
-	} else {
-		o.take("spec", in.Old)
-	}
-	old := mapAt(in.Old, "metadata")
-	o.edit("metadata", func(meta *members) {
-		if s.keeps != keepAll && in.Resource.Definition == nil {
-			for _, name := range keptMembers[s.keeps] {
-				meta.take(name, old)
-			}
-			return
-		}
-		managed := meta.m["managedFields"]
-		meta.m, meta.owned = old, false
-		meta.makeOwn()
-		meta.drop("managedFields")
-		if managed != nil {
-			meta.set("managedFields", managed)
-		}
-	})
 }
 
 // take replaces a member by that of another object.

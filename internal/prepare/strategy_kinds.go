@@ -187,20 +187,7 @@ func labelNamespace(o *members) {
 	o.edit("metadata", func(meta *members) { meta.label(namespaceNameNote, meta.text("name")) })
 }
 
-func updateNamespace(o *members, in Input) {
-	switch in.SubResource {
-	case "":
-		finalizers, ok := mapAt(in.Old, "spec")["finalizers"]
-		o.edit("spec", func(s *members) {
-			if ok {
-				s.set("finalizers", finalizers)
-			} else {
-				s.drop("finalizers")
-			}
-		})
-	case "finalize":
-		o.take("status", in.Old)
-	}
+func updateNamespace(o *members, _ Input) {
 	labelNamespace(o)
 }
 
@@ -210,11 +197,10 @@ func createNode(o *members, _ Input) {
 	o.edit("status", func(s *members) { s.drop("config") })
 }
 
-// updateNode keeps the status, though it can be set on create.
+// updateNode drops the configuration that nodes no longer have, unless the stored object has it.
 func updateNode(o *members, in Input) {
 	switch in.SubResource {
 	case "":
-		o.take("status", in.Old)
 		if mapAt(in.Old, "spec")["configSource"] == nil {
 			o.edit("spec", func(s *members) { s.drop("configSource") })
 		}
@@ -489,11 +475,7 @@ func updatePod(o *members, in Input) {
 			o.edit("spec", func(s *members) { s.fill("resources", r) })
 		}
 	case "status":
-		meta := mapAt(in.Old, "metadata")
-		o.edit("metadata", func(m *members) {
-			m.drop("deletionTimestamp")
-			m.take("ownerReferences", meta)
-		})
+		o.edit("metadata", func(m *members) { m.drop("deletionTimestamp") })
 		status := mapAt(in.Old, "status")
 		o.edit("status", func(s *members) {
 			for _, name := range [...]string{"qosClass", "resourceClaimStatuses", "extendedResourceClaimStatus",
@@ -505,16 +487,6 @@ func updatePod(o *members, in Input) {
 			keepObserved(s, status)
 		})
 		return
-	case "ephemeralcontainers":
-		given, ok := mapAt(o.m, "spec")["ephemeralContainers"]
-		keepPod(o, in)
-		o.edit("spec", func(s *members) {
-			if ok {
-				s.set("ephemeralContainers", given)
-			} else {
-				s.drop("ephemeralContainers")
-			}
-		})
 	case "resize":
 		resizePod(o, in)
 		o.edit("spec", func(s *members) {
@@ -548,18 +520,6 @@ func keepObserved(status *members, old map[string]any) {
 	})
 }
 
-// keepPod undoes all changes except those of the metadata that a status update may make.
-func keepPod(o *members, in Input) {
-	o.take("spec", in.Old)
-	o.take("status", in.Old)
-	meta := mapAt(in.Old, "metadata")
-	o.edit("metadata", func(m *members) {
-		for _, name := range keptMembers[keepMost] {
-			m.take(name, meta)
-		}
-	})
-}
-
 // resizePod undoes all changes of a pod except those of the resources and resize policies of its containers. It does
 // nothing if containers were added, removed, renamed or moved; the server then refuses the request.
 func resizePod(o *members, in Input) {
@@ -589,8 +549,9 @@ func resizePod(o *members, in Input) {
 			lists[name] = spec[name]
 		}
 	}
-	resources := spec["resources"]
-	keepPod(o, in)
+	for _, k := range keptByPods("resources") {
+		k.keep(o, in.Old)
+	}
 	o.edit("spec", func(s *members) {
 		for name := range lists {
 			s.take(name, lists)
@@ -598,9 +559,7 @@ func resizePod(o *members, in Input) {
 				s.drop(name)
 			}
 		}
-		if resources != nil {
-			s.set("resources", resources)
-		} else {
+		if s.m["resources"] == nil {
 			s.drop("resources")
 		}
 	})
@@ -686,25 +645,12 @@ func texts(list []string) []any {
 
 func updateSigningRequest(o *members, in Input) {
 	switch in.SubResource {
-	case "":
-		o.take("spec", in.Old)
 	case "status":
 		keepConditions(o, in, "Approved")
 		keepConditions(o, in, "Denied")
 		stampConditions(o, in)
 	case "approval":
 		stampConditions(o, in)
-		conditions, ok := mapAt(o.m, "status")["conditions"]
-		o.take("spec", in.Old)
-		o.take("status", in.Old)
-		o.fill("status", map[string]any{})
-		o.edit("status", func(s *members) {
-			if ok {
-				s.set("conditions", conditions)
-			} else {
-				s.drop("conditions")
-			}
-		})
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/prepare"
 	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/solve"
 	"github.com/celgate/celgate/schema"
@@ -43,11 +44,26 @@ func TestAgreement(t *testing.T) {
 	r := room(t)
 	rng := rand.New(rand.NewPCG(*comparisonSeed, 7))
 	a := &agreement{room: r, rand: rng, t: t, seen: map[string]int{}, outside: map[string]int{}}
+	compared := map[string]int{} // by case
 	for a.compared < want && !t.Failed() {
-		kind := agreementKinds[rng.IntN(len(agreementKinds))]
-		g := &writer{rand: rng, types: r.Types, kind: kind}
-		a.expression(kind, "("+g.boolean(3, g.roots())+") && true") // a member alone has no bool type
+		cases := a.casesFor(agreementKinds[rng.IntN(len(agreementKinds))])
+		c := cases[rng.IntN(len(cases))]
+		g := &writer{rand: rng, types: r.Types, kind: c.Kind}
+		roots := g.roots()
+		if c.Operation == "UPDATE" {
+			roots = append(roots, place{"oldObject", r.Types.Type(c.Kind)})
+		}
+		before := a.compared
+		a.expression(c, "("+g.boolean(3, roots)+") && true") // a member alone has no bool type
+		compared[c.String()] += a.compared - before
 	}
+	for _, name := range []string{"UPDATE v1 pods", "UPDATE v1 pods/status", "UPDATE v1 pods/ephemeralcontainers",
+		"UPDATE v1 deployments/scale.apps", "UPDATE v1 services", "UPDATE v1 namespaces/finalize"} {
+		if compared[name] == 0 && !testing.Short() {
+			t.Errorf("%s is not compared", name)
+		}
+	}
+	t.Log(compared)
 	t.Logf("%d comparisons of %d expressions: %v, outside %v", a.compared, a.expressions, a.seen, a.outside)
 }
 
@@ -58,7 +74,7 @@ func TestAgreementOfExamples(t *testing.T) {
 	for _, text := range agreementExpressions {
 		kind, expression, _ := strings.Cut(text, ": ")
 		i := slices.IndexFunc(agreementKinds, func(k schema.GroupVersionKind) bool { return k.Kind == kind })
-		a.expression(agreementKinds[i], expression)
+		a.expression(a.casesFor(agreementKinds[i])[0], expression)
 	}
 	t.Logf("%d comparisons of %d expressions: %v, outside %v", a.compared, a.expressions, a.seen, a.outside)
 }
@@ -165,10 +181,24 @@ const (
 	objectsOfQuestion   = 4
 )
 
-func (a *agreement) expression(kind schema.GroupVersionKind, text string) {
+// casesFor returns the cases of a kind and its subresources that write objects; the first one is CREATE.
+func (a *agreement) casesFor(kind schema.GroupVersionKind) []Case {
 	res := a.room.Types.ResourceFor(kind)
-	side := sideOf(a.t, a.room, one(kind.Group, kind.Version, res.Resource, text))
-	c := Case{Resource: res, Operation: "CREATE", Kind: kind}
+	all := []Case{{Resource: res, Operation: "CREATE", Kind: kind}, {Resource: res, Operation: "UPDATE", Kind: kind}}
+	for _, sub := range res.Subresources {
+		if slices.Contains(operationsOf(sub.Name), "UPDATE") {
+			all = append(all, Case{res, sub.Name, "UPDATE", sub.Kind})
+		}
+	}
+	return all
+}
+
+func (a *agreement) expression(c Case, text string) {
+	resource := c.Resource.Resource
+	if c.SubResource != "" {
+		resource += "/" + c.SubResource
+	}
+	side := sideOf(a.t, a.room, one(c.Resource.Group, c.Resource.Version, resource, text))
 	k := side.clauses()[0]
 	if k.program.validations[0] == nil {
 		a.t.Fatalf("%s does not compile", text)
@@ -205,32 +235,56 @@ func (a *agreement) expression(kind schema.GroupVersionKind, text string) {
 
 // request draws a request in the form that policies see; nil if the object cannot be decoded.
 func (a *agreement) request(req *request, side *Side, p *pool) (*celgate.Request, *celgate.Prepared) {
-	object, _ := p.tree(a.rand, req.object, 0).(map[string]any)
-	meta, _ := object["metadata"].(map[string]any)
-	if meta == nil {
-		meta = map[string]any{}
-		object["metadata"] = meta
-	}
-	meta["name"] = []string{"a", "b", "kube-system"}[a.rand.IntN(3)]
-	delete(meta, "generateName")
-	made := &celgate.Request{Kind: req.Kind, Resource: req.Resource.GroupVersionResource, Operation: celgate.Create,
-		Name: meta["name"].(string), Object: object, UserInfo: celgate.UserInfo{Username: "someone"}}
+	made := &celgate.Request{Kind: req.Kind, Resource: req.Resource.GroupVersionResource, SubResource: req.SubResource,
+		Operation: celgate.Operation(req.Operation), Name: []string{"a", "b", "kube-system"}[a.rand.IntN(3)],
+		UserInfo: celgate.UserInfo{Username: "someone"}}
 	switch {
 	case req.Resource.Namespaced:
 		made.Namespace = "default"
-		meta["namespace"] = made.Namespace
 	case req.isNamespace():
 		made.Namespace = made.Name
+	}
+	made.Object = a.object(req, req.object, made, p)
+	if req.oldObject != nil {
+		made.OldObject = a.object(req, req.oldObject, made, p)
 	}
 	if user, _ := p.tree(a.rand, req.user, 0).(map[string]any); user != nil {
 		made.UserInfo = userOf(user)
 	}
-	prepared, err := side.engine.Prepare(context.Background(), made)
+	prepared, err := a.prepare(side.engine, made, req)
 	if err != nil {
 		a.seen["not decoded"]++
 		return nil, nil
 	}
 	return made, prepared
+}
+
+// object draws an object of a request.
+func (a *agreement) object(req *request, n *node, made *celgate.Request, p *pool) map[string]any {
+	object, _ := p.tree(a.rand, n, 0).(map[string]any)
+	meta, _ := object["metadata"].(map[string]any)
+	if meta == nil {
+		meta = map[string]any{}
+		object["metadata"] = meta
+	}
+	meta["name"] = made.Name
+	if req.Resource.Namespaced {
+		meta["namespace"] = made.Namespace
+	}
+	delete(meta, "generateName")
+	return object
+}
+
+// prepare prepares a request for validating policies. The object of an update is that after the registry's work.
+func (a *agreement) prepare(engine *celgate.Engine, made *celgate.Request, req *request) (*celgate.Prepared, error) {
+	prepared, err := engine.Prepare(context.Background(), made)
+	if err != nil || req.Operation != "UPDATE" {
+		return prepared, err
+	}
+	sent := prepared.Request()
+	return prepared.WithObject(prepare.ObjectToValidate(prepare.Input{Types: a.room.Types, Resource: req.Resource,
+		SubResource: sent.SubResource, Operation: string(sent.Operation), Namespace: sent.Namespace, Name: sent.Name,
+		Object: sent.Object, Old: sent.OldObject})), nil
 }
 
 func (a *agreement) compare(req *request, inv *invocation, side *Side, text string, p *pool) {
@@ -243,7 +297,7 @@ func (a *agreement) compare(req *request, inv *invocation, side *Side, text stri
 	if len(m.accesses) > 0 {
 		engine = a.grant(req, made, prepared, side)
 		var err error
-		if prepared, err = engine.Prepare(context.Background(), made); err != nil {
+		if prepared, err = a.prepare(engine, made, req); err != nil {
 			a.t.Fatal(err)
 		}
 	}
@@ -291,7 +345,8 @@ func (a *agreement) compare(req *request, inv *invocation, side *Side, text stri
 // assign assigns the values of a request.
 func assign(req *request, made *celgate.Request, prepared *celgate.Prepared) (*assignment, bool) {
 	at := newAssignment(req.m)
-	fits := at.node(req.object, prepared.Request().Object)
+	fits := at.node(req.oldObject, prepared.Request().OldObject)
+	fits = at.node(req.object, prepared.Request().Object) && fits
 	at.text(req.name, made.Name)
 	at.text(req.inNamespace, made.Namespace)
 	fits = at.node(req.user, userTree(made.UserInfo)) && fits

@@ -29,6 +29,8 @@ type node struct {
 	isInt solve.Formula // of an int or string
 
 	members map[string]*part // of a struct
+	shared  *node            // a struct with the same members, but for those that are apart; nil: none
+	apart   []string
 	order   []string
 	items   []part  // of a list
 	slots   []*slot // of a map; those with constant keys first
@@ -122,6 +124,11 @@ func (n *node) member(name string) *part {
 	if f == nil {
 		return nil
 	}
+	if n.shared != nil && !slices.Contains(n.apart, name) {
+		p := n.shared.member(name)
+		n.addMember(name, p)
+		return p
+	}
 	made := n.m.newNode(n.path+"."+name, n.class+"."+name, f.Type, n.builtin)
 	p := &part{n.m.presenceOf(f, n.builtin), made}
 	if n.builtin && isDefaulted(n.typ, name) {
@@ -138,6 +145,16 @@ func (n *node) member(name string) *part {
 		n.assumeSource()
 	}
 	return p
+}
+
+// share gives a struct the members of another one of its type, but for those that are apart.
+func (n *node) share(with *node, apart []string) {
+	n.shared, n.apart = with, apart
+	for name := range n.members {
+		if !slices.Contains(apart, name) {
+			n.members[name] = with.member(name)
+		}
+	}
 }
 
 func isContainer(t *shape.Type) bool { return t.Kind == shape.List || t.Kind == shape.Map }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/celgate/celgate/internal/prepare"
 	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/solve"
 	"github.com/celgate/celgate/policy"
@@ -57,6 +58,7 @@ type request struct {
 	roots             map[string]*value
 	params            map[string]*params // by the binding's selection
 	types             *schema.Registry
+	tied              bool // see tie
 }
 
 // params are an object that a binding selects.
@@ -64,6 +66,7 @@ type params struct {
 	kind   schema.GroupVersionKind
 	ref    *policy.ParamRef
 	exists solve.Formula
+	name   textLeaf
 	node   *node // nil: the kind is unknown
 	value  *value
 }
@@ -94,10 +97,12 @@ func newRequest(m *machine, c Case, types *schema.Registry) *request {
 	if t := types.Type(c.Kind); t != nil {
 		if c.Operation != "DELETE" {
 			r.object = r.newObject("object", c.Kind, t, c.Resource.Definition == nil)
+			r.object.identify(r.name, r.inNamespace, c.Resource.Namespaced)
 			r.roots["object"] = newLeaf(r.object)
 		}
 		if c.Operation != "CREATE" {
 			r.oldObject = r.newObject("oldObject", c.Kind, t, c.Resource.Definition == nil)
+			r.oldObject.identify(r.name, r.inNamespace, c.Resource.Namespaced)
 			r.roots["oldObject"] = newLeaf(r.oldObject)
 		}
 	} else {
@@ -133,14 +138,48 @@ func (r *request) newObject(name string, kind schema.GroupVersionKind, t *shape.
 	if p := n.member("metadata"); p != nil {
 		p.present, p.null = solve.True, solve.False
 		p.node.builtin = true
-		if name != "params" {
-			p.node.fix("name", r.name)
-			if r.Resource.Namespaced {
-				p.node.fix("namespace", r.inNamespace)
-			}
-		}
 	}
 	return n
+}
+
+// identify sets the name of an object, and its namespace if it has one.
+func (n *node) identify(name, namespace textLeaf, namespaced bool) {
+	if p := n.member("metadata"); p != nil {
+		p.node.fix("name", name)
+		if namespaced {
+			p.node.fix("namespace", namespace)
+		}
+	}
+}
+
+// tie makes the parts that an update cannot change the same in both objects, as validating policies see them. It comes
+// before the first use of these parts.
+func (r *request) tie() {
+	if r.tied || r.object == nil || r.oldObject == nil {
+		return
+	}
+	r.tied = true
+	for _, k := range prepare.KeptBy(r.Resource, r.SubResource) {
+		old, now := r.oldObject, r.object
+		for i, name := range k.Path {
+			p, q := old.member(name), now.member(name)
+			switch {
+			case p == nil || i < len(k.Path)-1 && p.present != solve.True:
+				old = nil
+			case i == len(k.Path)-1 && len(k.Except) == 0:
+				old.members[name], old = q, nil
+			default:
+				p.present, p.node.null = q.present, q.node.null
+				old, now = p.node, q.node
+			}
+			if old == nil {
+				break
+			}
+		}
+		if old != nil && old.typ.Kind == shape.Struct {
+			old.share(now, k.Except)
+		}
+	}
 }
 
 // fix sets the value of a member of a struct.
@@ -268,6 +307,11 @@ func (n *node) textTree(m *solve.Model) string {
 
 func (n *node) structTree(m *solve.Model) any {
 	out := map[string]any{}
+	if n.shared != nil {
+		for _, name := range n.shared.order {
+			n.member(name)
+		}
+	}
 	for _, name := range n.order {
 		if p := n.members[name]; m.Holds(p.present) {
 			out[name] = p.tree(m)

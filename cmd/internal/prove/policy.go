@@ -147,6 +147,9 @@ func (r *request) invoke(p *program, b *policy.Binding) *invocation {
 // for the object so far.
 func (r *request) match(p *program, b *policy.Binding, object *value) *invocation {
 	m, s := r.m, r.m.store
+	if p.Kind == policy.Validating && !m.mutates {
+		r.tie()
+	}
 	out := &invocation{no: solve.False, applies: solve.False, failing: solve.False}
 	out.matched = s.Conjoin(r.matches(p.Policy, p.MatchConstraints), r.matches(p.Policy, b.MatchResources))
 	if out.matched == solve.False {
@@ -242,10 +245,18 @@ func (r *request) rootsFor(p *policy.Policy, b *policy.Binding) (map[string]*val
 	key := fmt.Sprint(kind, b.ParamRef.Namespace, "/", b.ParamRef.Name, metav1.FormatLabelSelector(b.ParamRef.Selector))
 	param := r.params[key]
 	if param == nil {
-		param = &params{kind: kind, ref: b.ParamRef, exists: r.m.store.NewBool()}
+		param = &params{kind: kind, ref: b.ParamRef, exists: r.m.store.NewBool(), name: textOf(b.ParamRef.Name)}
+		if b.ParamRef.Name == "" {
+			param.name = textLeaf{x: r.m.newName("params"), isVar: true}
+		}
+		namespace := r.inNamespace
+		if b.ParamRef.Namespace != "" {
+			namespace = textOf(b.ParamRef.Namespace)
+		}
 		if t := r.types.Type(kind); err == nil && t != nil {
 			own := r.types.ResourceFor(kind)
 			param.node = r.newObject("params", kind, t, own == nil || own.Definition == nil)
+			param.node.identify(param.name, namespace, own != nil && own.Namespaced)
 			param.value = newLeaf(param.node)
 		} else {
 			param.value = r.m.opaqueValue("params "+key, nil, "params")

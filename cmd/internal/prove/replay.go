@@ -38,7 +38,11 @@ func (r *request) niceties(supported map[string][]string) [2][]solve.Formula {
 	key, _ := s.Matching(`\A([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?\z`)
 	value, _ := s.Matching(`\A([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?\z`)
 	first, second := slices.Clone(r.m.wishes), []solve.Formula(nil)
-	for _, t := range []textLeaf{r.name, r.inNamespace} {
+	names := []textLeaf{r.name, r.inNamespace}
+	for _, key := range slices.Sorted(maps.Keys(r.params)) {
+		names = append(names, r.params[key].name)
+	}
+	for _, t := range names {
 		first = append(first, r.m.isIn(t, label))
 	}
 	for _, n := range r.m.nodes {
@@ -171,7 +175,7 @@ func (r *request) paramObjects(m *solve.Model) []map[string]any {
 			continue
 		}
 		object, _ := p.node.tree(m).(map[string]any)
-		metadata := map[string]any{"name": cmp.Or(p.ref.Name, "params")}
+		metadata := map[string]any{"name": textIn(m, p.name)}
 		if p.ref.Selector != nil {
 			labels := map[string]any{}
 			storable.Satisfy(labels, p.ref.Selector)
