@@ -235,18 +235,26 @@ func (a *agreement) expression(c Case, text string) {
 
 // request draws a request in the form that policies see; nil if the object cannot be decoded.
 func (a *agreement) request(req *request, side *Side, p *pool) (*celgate.Request, *celgate.Prepared) {
+	object := a.object(req.object, p)
 	made := &celgate.Request{Kind: req.Kind, Resource: req.Resource.GroupVersionResource, SubResource: req.SubResource,
 		Operation: celgate.Operation(req.Operation), Name: []string{"a", "b", "kube-system"}[a.rand.IntN(3)],
-		UserInfo: celgate.UserInfo{Username: "someone"}}
+		Object: object, UserInfo: celgate.UserInfo{Username: "someone"}}
 	switch {
 	case req.Resource.Namespaced:
 		made.Namespace = "default"
 	case req.isNamespace():
 		made.Namespace = made.Name
 	}
-	made.Object = a.object(req, req.object, made, p)
 	if req.oldObject != nil {
-		made.OldObject = a.object(req, req.oldObject, made, p)
+		made.OldObject = a.object(req.oldObject, p)
+	}
+	for _, o := range []map[string]any{made.Object, made.OldObject} {
+		if meta, _ := o["metadata"].(map[string]any); meta != nil {
+			meta["name"] = made.Name
+			if req.Resource.Namespaced {
+				meta["namespace"] = made.Namespace
+			}
+		}
 	}
 	if user, _ := p.tree(a.rand, req.user, 0).(map[string]any); user != nil {
 		made.UserInfo = userOf(user)
@@ -259,17 +267,13 @@ func (a *agreement) request(req *request, side *Side, p *pool) (*celgate.Request
 	return made, prepared
 }
 
-// object draws an object of a request.
-func (a *agreement) object(req *request, n *node, made *celgate.Request, p *pool) map[string]any {
+// object draws an object without a name.
+func (a *agreement) object(n *node, p *pool) map[string]any {
 	object, _ := p.tree(a.rand, n, 0).(map[string]any)
 	meta, _ := object["metadata"].(map[string]any)
 	if meta == nil {
 		meta = map[string]any{}
 		object["metadata"] = meta
-	}
-	meta["name"] = made.Name
-	if req.Resource.Namespaced {
-		meta["namespace"] = made.Namespace
 	}
 	delete(meta, "generateName")
 	return object

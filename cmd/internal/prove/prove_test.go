@@ -121,3 +121,44 @@ func TestStricter(t *testing.T) {
 		}
 	}
 }
+
+// TestKeptParts asks about parts of objects that an update keeps, and some beside them that it changes.
+func TestKeptParts(t *testing.T) {
+	r := room(t)
+	for _, test := range []struct {
+		group, resource, old, now string
+		want                      Answer
+	}{
+		{"", "pods/ephemeralcontainers", "object.spec.ephemeralContainers.all(c, has(c.securityContext))",
+			"object.spec.ephemeralContainers.all(c, !has(c.securityContext))", Counterexample},
+		{"", "pods/ephemeralcontainers", "object.spec.?ephemeralContainers.orValue([]).all(c, c.image != 'x')",
+			"object.spec.containers.all(c, c.image != 'x')", Counterexample},
+		{"", "pods/ephemeralcontainers", "object.spec.?nodeName.orValue('') == oldObject.spec.?nodeName.orValue('') && " +
+			"(object.spec.containers.all(c, c.image != 'x') || oldObject.spec.containers.exists(c, c.image == 'x'))", "true",
+			Proved},
+		{"", "pods/ephemeralcontainers", "object.spec.?ephemeralContainers.orValue([]).size() == " +
+			"oldObject.spec.?ephemeralContainers.orValue([]).size()", "true", Counterexample},
+		{"apps", "deployments/status", "object.spec.replicas == oldObject.spec.replicas", "true", Proved},
+		{"apps", "deployments/status", "object.status.?replicas == oldObject.status.?replicas", "true", Counterexample},
+		{"apps", "deployments", "oldObject == null || object.status.?replicas.orValue(0) == " +
+			"oldObject.status.?replicas.orValue(0)", "true", Proved},
+		{"apps", "deployments", "oldObject == null || object.spec.replicas == oldObject.spec.replicas", "true",
+			Counterexample},
+		{"apps", "deployments/scale", "object.status.replicas == oldObject.status.replicas", "true", Proved},
+		{"apps", "deployments/scale", "object.spec.?replicas == oldObject.spec.?replicas", "true", Counterexample},
+		{"", "namespaces/finalize", "object.status.?phase.orValue('') == " +
+			"oldObject.status.?phase.orValue('')", "true", Proved},
+		{"", "pods", "object.spec.containers.all(c, c.?securityContext.?procMount.orValue('Default') == 'Default')", "true",
+			Counterexample},
+	} {
+		was := sideOf(t, r, one(test.group, "v1", test.resource, test.old))
+		is := sideOf(t, r, one(test.group, "v1", test.resource, test.now))
+		got, err := r.Stricter(context.Background(), was, is)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Answer != test.want {
+			t.Errorf("%s: %s, then %s: %s %v", test.resource, test.old, test.now, got.Answer, messages(got))
+		}
+	}
+}

@@ -36,7 +36,7 @@ func (r *Room) repair(object map[string]any, t *shape.Type, causes []metav1.Stat
 				changed = setAt(object, path, made) || changed
 			}
 		case metav1.CauseTypeForbidden, metav1.CauseTypeFieldValueInvalid, metav1.CauseTypeFieldValueDuplicate:
-			changed = removePath(object, path) || changed
+			changed = setFlag(object, t, path, c.Message) || removePath(object, path) || changed
 		}
 	}
 	return changed
@@ -116,26 +116,55 @@ func splitPath(field string) (steps []string) {
 	return steps
 }
 
+var neededFlag = pattern.New("`([A-Za-z]+)` must be (true|false)")
+
+// setFlag sets the flag of the same object that a refusal names as the condition of a value, such as "`hostUsers` must
+// be false to use `Unmasked`". It is a member of the value's holder, or of one of the holders of that.
+func setFlag(object map[string]any, t *shape.Type, path []string, message string) bool {
+	found := neededFlag().FindStringSubmatch(message)
+	if found == nil {
+		return false
+	}
+	for i := len(path) - 1; i >= 0; i-- {
+		holder := typeAt(t, path[:i])
+		if holder == nil || holder.Kind != shape.Struct {
+			continue
+		}
+		if f := holder.Field(found[1]); f != nil && f.Type.Kind == shape.Boolean {
+			return setAt(object, append(slices.Clone(path[:i]), f.Name), found[2] == "true")
+		}
+	}
+	return false
+}
+
 // minimalAt returns a minimal value of the type at a path.
 func minimalAt(t *shape.Type, path []string) (any, bool) {
+	if t = typeAt(t, path); t == nil {
+		return nil, false
+	}
+	return minimal(t, 0), true
+}
+
+// typeAt returns the type at a path; nil: there is none.
+func typeAt(t *shape.Type, path []string) *shape.Type {
 	for _, step := range path {
 		if t == nil {
-			return nil, false
+			return nil
 		}
 		switch t.Kind {
 		case shape.Struct:
 			f := t.Field(step)
 			if f == nil {
-				return nil, false
+				return nil
 			}
 			t = f.Type
 		case shape.List, shape.Map:
 			t = t.Elem
 		default:
-			return nil, false
+			return nil
 		}
 	}
-	return minimal(t, 0), true
+	return t
 }
 
 // holderAt finds the parent of the last step of a path.

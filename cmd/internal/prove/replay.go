@@ -158,8 +158,14 @@ func (r *Room) replayAs(ctx context.Context, req *request, m *solve.Model, confi
 	for range mostRepairs {
 		ex.refusal, ex.causes = "", nil
 		confirmed, deniers, err = confirm(ctx, ex)
-		if confirmed || err != nil || len(deniers) > 0 || len(ex.causes) == 0 || req.object == nil ||
-			!r.repair(ex.Request.Object, req.object.typ, ex.causes) {
+		if confirmed || err != nil || len(deniers) > 0 || len(ex.causes) == 0 || req.object == nil {
+			break
+		}
+		repaired := r.repair(ex.Request.Object, req.object.typ, ex.causes)
+		if ex.Request.OldObject != nil { // the server may take the part from it
+			repaired = r.repair(ex.Request.OldObject, req.object.typ, ex.causes) || repaired
+		}
+		if !repaired {
 			break
 		}
 	}
