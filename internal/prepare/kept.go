@@ -20,7 +20,7 @@ func KeptBy(resource *schema.Resource, sub string) (all []Kept) {
 		return []Kept{{Except: []string{"spec"}}} // see scaleAfter
 	}
 	s := strategyFor(resource)
-	for _, k := range s.kept(resource, sub) {
+	for _, k := range s.listKept(resource, sub) {
 		switch {
 		case slices.Equal(k.Path, pathOfGeneration) && sub != "status":
 			continue // a change of other parts increases it
@@ -46,8 +46,8 @@ func strategyFor(resource *schema.Resource) strategy {
 	return strategy{generation: true, status: resource.Subresource("status") != nil}
 }
 
-// kept returns the parts that the strategy takes from the stored object.
-func (s strategy) kept(resource *schema.Resource, sub string) (all []Kept) {
+// listKept returns the parts that the strategy takes from the stored object.
+func (s strategy) listKept(resource *schema.Resource, sub string) (all []Kept) {
 	switch {
 	case sub == "" && s.status:
 		all = []Kept{{Path: pathOfStatus}}

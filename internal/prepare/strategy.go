@@ -156,7 +156,7 @@ func (s strategy) apply(o *members, in Input) {
 			s.create(o, in)
 		}
 	case in.Operation == update && in.Old != nil:
-		for _, k := range s.kept(in.Resource, in.SubResource) {
+		for _, k := range s.listKept(in.Resource, in.SubResource) {
 			k.keep(o, in.Old)
 		}
 		if in.SubResource == "scale" {

@@ -187,9 +187,7 @@ func labelNamespace(o *members) {
 	o.edit("metadata", func(meta *members) { meta.label(namespaceNameNote, meta.text("name")) })
 }
 
-func updateNamespace(o *members, _ Input) {
-	labelNamespace(o)
-}
+func updateNamespace(o *members, _ Input) { labelNamespace(o) }
 
 // createNode drops the configuration that nodes no longer have.
 func createNode(o *members, _ Input) {
