@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
 )
 
 // claimName is the name of the policy that represents a claim.
@@ -25,6 +26,7 @@ func (r *Room) Holds(ctx context.Context, claim string, s *Side, resources []str
 		policies = append(policies, p.Policy)
 	}
 	var rules []any
+	seen := map[*schema.Resource]bool{}
 	for _, c := range casesOf(r.Types, policies) {
 		name := c.Resource.Resource
 		if c.Resource.Group != "" {
@@ -32,11 +34,12 @@ func (r *Room) Holds(ctx context.Context, claim string, s *Side, resources []str
 		}
 		isMeant := len(resources) == 0 || slices.Contains(resources, name) ||
 			slices.Contains(resources, c.Resource.Resource)
-		if c.SubResource != "" || c.Operation == "DELETE" || !isMeant {
+		if c.SubResource != "" || c.Operation == "DELETE" || !isMeant || seen[c.Resource] {
 			continue
 		}
+		seen[c.Resource] = true
 		rules = append(rules, map[string]any{"apiGroups": []any{c.Resource.Group},
-			"apiVersions": []any{c.Resource.Version}, "operations": []any{c.Operation},
+			"apiVersions": []any{c.Resource.Version}, "operations": []any{"CREATE", "UPDATE"}, // also those without a rule
 			"resources": []any{c.Resource.Resource}})
 	}
 	if len(rules) == 0 {

@@ -110,11 +110,12 @@ func possibilities(p *program, b *policy.Binding) []*possibility {
 	for k, v := range p.Policy.Validations {
 		add(v.Expr, "never denies a request",
 			func(i *invocation, _ *solve.Store) solve.Formula { return i.validations[k] })
+		denies := all[len(all)-1]
 		add(v.Expr, "denies every request that the policy matches", func(i *invocation, s *solve.Store) solve.Formula {
-			return s.Conjoin(i.applies, i.values[k].truth)
+			return s.Conjoin(i.applies, i.validations[k].Negate()) // an error that is ignored does not deny
 		})
+		all[len(all)-1].unless = denies
 		if p.messages[k] != nil {
-			denies := all[len(all)-2]
 			add(v.MessageExpr, "is never the message: if the validation fails, it is an error, empty or of several lines",
 				func(i *invocation, _ *solve.Store) solve.Formula { return i.messages[k] })
 			all[len(all)-1].unless = denies

@@ -349,16 +349,21 @@ func userText(r *celgate.Request) string {
 
 // ignoredText describes the validations that admitted a request.
 func ignoredText(d *celgate.Decision) string {
-	passed := 0
+	passed, failed := 0, 0
 	for _, o := range d.Outcomes {
-		if o.Rule != nil && o.Verdict == celgate.Admit {
+		switch {
+		case o.Verdict == celgate.Error:
+			failed++
+		case o.Rule != nil && o.Verdict == celgate.Admit:
 			passed++
 		}
 	}
-	switch passed {
-	case 0:
+	switch {
+	case failed > 0:
+		return "failurePolicy Ignore: an error is ignored"
+	case passed == 0:
 		return "none of its validations applies"
-	case 1:
+	case passed == 1:
 		return "1 validation holds"
 	}
 	return fmt.Sprintf("%d validations hold", passed)
