@@ -2,10 +2,15 @@ package prove
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/celgate/celgate/policy"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // TestVacuousUnmatched asks about a policy with a match condition whose binding does not match one of its kinds.
@@ -96,6 +101,70 @@ func TestDeadMessages(t *testing.T) {
 		}
 		if found := all.Found; (len(found) == 1) != test.dead {
 			t.Errorf("%s: %+v", test.message, found)
+		}
+	}
+}
+
+// TestRandomVacuities decides about random objects with policies whose validation is proved to have one effect only.
+func TestRandomVacuities(t *testing.T) {
+	r := room(t)
+	a := &agreement{room: r, rand: rand.New(rand.NewPCG(*comparisonSeed, 12)), t: t, seen: map[string]int{},
+		outside: map[string]int{}}
+	for range max(40, *comparisonCount/500) {
+		kind := agreementKinds[a.rand.IntN(len(agreementKinds))]
+		g := &writer{rand: a.rand, types: r.Types, kind: kind}
+		x := g.boolean(2, g.roots())
+		text := []string{"(X) == !(X)", "(X) != !(X)", "(X) && !(X)", "(X) || !(X)", "X"}[a.rand.IntN(5)]
+		a.vacuitiesOf(kind, strings.ReplaceAll(text, "X", x), []string{"Ignore", "Fail"}[a.rand.IntN(2)])
+	}
+	t.Log(a.compared, a.seen)
+	if a.seen["always denies"] == 0 || a.seen["never denies"] == 0 {
+		t.Error("the policies do not have all effects")
+	}
+}
+
+func (a *agreement) vacuitiesOf(kind schema.GroupVersionKind, text, failurePolicy string) {
+	res := a.room.Types.ResourceFor(kind)
+	side := sideOf(a.t, a.room, strings.Replace(one(kind.Group, kind.Version, res.Resource, text), "spec:\n",
+		"spec:\n  failurePolicy: "+failurePolicy+"\n", 1))
+	clause := side.clauses()[0]
+	cases := casesOf(a.room.Types, []*policy.Policy{clause.program.Policy})
+	var all Vacuities
+	if err := a.room.vacuousIn(context.Background(), clause.program, clause.binding, cases, &all); err != nil {
+		a.t.Fatal(err)
+	}
+	var never, always bool
+	for _, v := range all.Found {
+		never = never || v.Message == "never denies a request"
+		always = always || v.Message == "denies every request that the policy matches"
+	}
+	if never {
+		a.seen["never denies"]++
+	}
+	if always {
+		a.seen["always denies"]++
+	}
+	if never && always {
+		a.t.Errorf("%s, %s: never denies and always denies", text, failurePolicy)
+	}
+	m := newMachine(map[string]int{}, map[string][]string{})
+	req := newRequest(m, Case{Resource: res, Operation: "CREATE", Kind: kind}, a.room.Types)
+	req.invoke(clause.program, clause.binding)
+	req.invoke(clause.program, clause.binding)
+	p := newPool(clause.program.validations[0])
+	for range 40 {
+		_, prepared := a.request(req, side, p)
+		if prepared == nil {
+			continue
+		}
+		d, err := side.engine.Validate(context.Background(), prepared)
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		a.compared++
+		if d.Allowed && always || !d.Allowed && never {
+			a.fail(text+", failurePolicy "+failurePolicy, prepared.Request().Object,
+				fmt.Sprintf("allowed: %t, although it is proved that it always (%t) or never (%t) denies", d.Allowed, always, never))
 		}
 	}
 }
