@@ -89,6 +89,13 @@ apiVersion: v1
 kind: PersistentVolumeClaim
 metadata: {name: facts}
 spec: {accessModes: [ReadWriteOnce], resources: {limits: {storage: 2Gi}, requests: {storage: 1Gi}}}
+status: {}
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: facts}
+spec: {accessModes: [ReadWriteOnce], capacity: {storage: 1Gi}, hostPath: {path: /a}}
+status: {}
 ---
 apiVersion: v1
 kind: Service

@@ -103,7 +103,7 @@ var plurals = map[string]string{
 	"CustomResourceDefinition": "customresourcedefinitions", "APIService": "apiservices",
 	"LimitRange": "limitranges", "ResourceQuota": "resourcequotas", "Secret": "secrets",
 	"PriorityClass": "priorityclasses", "StorageClass": "storageclasses", "IngressClass": "ingressclasses",
-	"Ingress": "ingresses", "PersistentVolumeClaim": "persistentvolumeclaims",
+	"Ingress": "ingresses", "PersistentVolumeClaim": "persistentvolumeclaims", "PersistentVolume": "persistentvolumes",
 	"RuntimeClass":                     "runtimeclasses",
 	"MutatingWebhookConfiguration":     "mutatingwebhookconfigurations",
 	"ValidatingWebhookConfiguration":   "validatingwebhookconfigurations",

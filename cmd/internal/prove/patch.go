@@ -650,7 +650,8 @@ func isOneOf(was *held) bool {
 // zero values that Go omits, and may set what follows from other members.
 func (p *patcher) tidy() {
 	for _, r := range p.touched {
-		filled, _ := storable.FilledBy(r.typ.Name)
+		filled, known := storable.FilledBy(r.typ.Name)
+		mayFill := p.builtin && !known && prepare.HasDefaults(r.typ.Name)
 		for _, name := range r.written {
 			f := r.typ.Field(name)
 			if r.isMap() || f == nil {
@@ -668,7 +669,7 @@ func (p *patcher) tidy() {
 			if p.builtin && !f.OmitZero && f.Type.Kind == shape.Struct && !f.Pointer {
 				h = p.pick(gone, r.defaultOf(name), h)
 			}
-			if slices.Contains(filled, name) || f.Default != nil {
+			if mayFill || slices.Contains(filled, name) || f.Default != nil {
 				h = p.pick(gone, r.defaultOf(name), h)
 			}
 			if p.builtin && prepare.IsGated(r.typ, name) {
