@@ -13,8 +13,8 @@ type Kept struct {
 	Except []string
 }
 
-// KeptBy returns the parts of the stored object that validating policies see unchanged in the object of an UPDATE. Parts
-// that the server refuses to change are not among them.
+// KeptBy returns the parts of the stored object that validating policies see unchanged in the object of an UPDATE.
+// Parts that the server refuses to change are not among them.
 func KeptBy(resource *schema.Resource, sub string) (all []Kept) {
 	if kind := resource.Subresource(sub); kind != nil && kind.Kind.Kind == "Scale" {
 		return []Kept{{Except: []string{"spec"}}} // see scaleAfter
