@@ -42,8 +42,8 @@ func TestAgreement(t *testing.T) {
 		}
 	}
 	r := room(t)
-	rng := rand.New(rand.NewPCG(*comparisonSeed, 7))
-	a := &agreement{room: r, rand: rng, t: t, seen: map[string]int{}, outside: map[string]int{}}
+	a := newAgreement(t, r, *comparisonSeed, 7)
+	rng := a.rand
 	compared := map[string]int{} // by case
 	for a.compared < want && !t.Failed() {
 		cases := a.casesFor(agreementKinds[rng.IntN(len(agreementKinds))])
@@ -70,7 +70,7 @@ func TestAgreement(t *testing.T) {
 // TestAgreementOfExamples does the same with handwritten expressions.
 func TestAgreementOfExamples(t *testing.T) {
 	r := room(t)
-	a := &agreement{room: r, rand: rand.New(rand.NewPCG(2, 7)), t: t, seen: map[string]int{}, outside: map[string]int{}}
+	a := newAgreement(t, r, 2, 7)
 	for _, text := range agreementExpressions {
 		kind, expression, _ := strings.Cut(text, ": ")
 		i := slices.IndexFunc(agreementKinds, func(k schema.GroupVersionKind) bool { return k.Kind == kind })
@@ -173,6 +173,23 @@ type agreement struct {
 	seen                  map[string]int // by verdict
 	outside               map[string]int // by cause
 	cluster               *state.Cluster // of the last questions to an authorizer
+}
+
+func newAgreement(t *testing.T, r *Room, seed, stream uint64) *agreement {
+	return &agreement{room: r, rand: rand.New(rand.NewPCG(seed, stream)), t: t, seen: map[string]int{},
+		outside: map[string]int{}}
+}
+
+// creation returns a request for a new object that has the members that sides read. The first side is evaluated twice:
+// it may read what another one has made known.
+func (a *agreement) creation(kind schema.GroupVersionKind, sides ...*Side) *request {
+	m := newMachine(map[string]int{}, map[string][]string{})
+	req := newRequest(m, Case{Resource: a.room.Types.ResourceFor(kind), Operation: "CREATE", Kind: kind}, a.room.Types)
+	for _, s := range append(sides, sides[0]) {
+		clause := s.clauses()[0]
+		req.invoke(clause.program, clause.binding)
+	}
+	return req
 }
 
 // The number of objects for each expression. One that asks the authorizer needs a cluster for each object.
@@ -419,8 +436,7 @@ func TestRandomPairs(t *testing.T) {
 		pairs = 60
 	}
 	r := room(t)
-	a := &agreement{room: r, rand: rand.New(rand.NewPCG(*comparisonSeed, 9)), t: t, seen: map[string]int{},
-		outside: map[string]int{}}
+	a := newAgreement(t, r, *comparisonSeed, 9)
 	for range pairs {
 		kind := agreementKinds[a.rand.IntN(len(agreementKinds))]
 		g := &writer{rand: a.rand, types: r.Types, kind: kind}
@@ -448,12 +464,7 @@ func (a *agreement) pair(kind schema.GroupVersionKind, old, now string) {
 	if got.Answer != Proved {
 		return
 	}
-	m := newMachine(map[string]int{}, map[string][]string{})
-	req := newRequest(m, Case{Resource: res, Operation: "CREATE", Kind: kind}, a.room.Types)
-	for _, s := range []*Side{was, is} {
-		req.invoke(s.clauses()[0].program, s.clauses()[0].binding)
-	}
-	req.invoke(was.clauses()[0].program, was.clauses()[0].binding)
+	req := a.creation(kind, was, is)
 	p := newPool(was.programs[0].validations[0])
 	p.texts = append(p.texts, newPool(is.programs[0].validations[0]).texts...)
 	p.longer = true
@@ -482,8 +493,7 @@ func TestRandomDeadParts(t *testing.T) {
 		expressions = 12
 	}
 	r := room(t)
-	a := &agreement{room: r, rand: rand.New(rand.NewPCG(*comparisonSeed, 11)), t: t, seen: map[string]int{},
-		outside: map[string]int{}}
+	a := newAgreement(t, r, *comparisonSeed, 11)
 	for range expressions {
 		kind := agreementKinds[a.rand.IntN(len(agreementKinds))]
 		g := &writer{rand: a.rand, types: r.Types, kind: kind}
@@ -522,10 +532,7 @@ func (a *agreement) deadIn(kind schema.GroupVersionKind, text string) {
 		return
 	}
 	is := sideOf(a.t, a.room, one(kind.Group, kind.Version, res.Resource, shorter))
-	m := newMachine(map[string]int{}, map[string][]string{})
-	req := newRequest(m, Case{Resource: res, Operation: "CREATE", Kind: kind}, a.room.Types)
-	req.invoke(was.clauses()[0].program, was.clauses()[0].binding)
-	req.invoke(was.clauses()[0].program, was.clauses()[0].binding)
+	req := a.creation(kind, was)
 	p := newPool(was.programs[0].validations[0])
 	p.longer = true
 	for range 60 {

@@ -3,7 +3,6 @@ package prove
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -150,8 +149,7 @@ func TestErrorAgreement(t *testing.T) {
 			want = 4000
 		}
 	}
-	a := &agreement{room: room(t), rand: rand.New(rand.NewPCG(*comparisonSeed, 11)), t: t, seen: map[string]int{},
-		outside: map[string]int{}}
+	a := newAgreement(t, room(t), *comparisonSeed, 11)
 	for a.compared < want && !t.Failed() {
 		kind := agreementKinds[a.rand.IntN(len(agreementKinds))]
 		g := &writer{rand: a.rand, types: a.room.Types, kind: kind}

@@ -3,7 +3,6 @@ package prove
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -169,8 +168,7 @@ func TestMutationAgreement(t *testing.T) {
 		}
 	}
 	r := room(t)
-	a := &agreement{room: r, rand: rand.New(rand.NewPCG(*comparisonSeed, 11)), t: t, seen: map[string]int{},
-		outside: map[string]int{}}
+	a := newAgreement(t, r, *comparisonSeed, 11)
 	for a.compared < want && !t.Failed() {
 		kind := mutationKinds[a.rand.IntN(len(mutationKinds))]
 		w := &writer{rand: a.rand, types: r.Types, kind: kind}
@@ -346,8 +344,7 @@ func TestRandomMutations(t *testing.T) {
 		count = 40
 	}
 	r := room(t)
-	a := &agreement{room: r, rand: rand.New(rand.NewPCG(*comparisonSeed, 13)), t: t, seen: map[string]int{},
-		outside: map[string]int{}}
+	a := newAgreement(t, r, *comparisonSeed, 13)
 	for range count {
 		kind := mutationKinds[a.rand.IntN(len(mutationKinds))]
 		w := &writer{rand: a.rand, types: r.Types, kind: kind}

@@ -3,7 +3,6 @@ package prove
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -108,8 +107,7 @@ func TestDeadMessages(t *testing.T) {
 // TestRandomVacuities decides about random objects with policies whose validation is proved to have one effect only.
 func TestRandomVacuities(t *testing.T) {
 	r := room(t)
-	a := &agreement{room: r, rand: rand.New(rand.NewPCG(*comparisonSeed, 12)), t: t, seen: map[string]int{},
-		outside: map[string]int{}}
+	a := newAgreement(t, r, *comparisonSeed, 12)
 	for range max(40, *comparisonCount/500) {
 		kind := agreementKinds[a.rand.IntN(len(agreementKinds))]
 		g := &writer{rand: a.rand, types: r.Types, kind: kind}
@@ -147,10 +145,7 @@ func (a *agreement) vacuitiesOf(kind schema.GroupVersionKind, text, failurePolic
 	if never && always {
 		a.t.Errorf("%s, %s: never denies and always denies", text, failurePolicy)
 	}
-	m := newMachine(map[string]int{}, map[string][]string{})
-	req := newRequest(m, Case{Resource: res, Operation: "CREATE", Kind: kind}, a.room.Types)
-	req.invoke(clause.program, clause.binding)
-	req.invoke(clause.program, clause.binding)
+	req := a.creation(kind, side)
 	p := newPool(clause.program.validations[0])
 	for range 40 {
 		_, prepared := a.request(req, side, p)
