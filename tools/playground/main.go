@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/evanw/esbuild/pkg/api"
@@ -79,14 +80,15 @@ func (b *builder) build() error {
 // engines builds the WebAssembly of the page, and the one for proofs, which the page loads when a reader asks for one.
 // It compresses both and returns their names.
 func (b *builder) engines() (engine, prover string, err error) {
-	if err := b.slim(); err != nil {
+	slimming, err := b.slim()
+	if err != nil {
 		return "", "", err
 	}
 	var group errgroup.Group
 	var texts [2][]byte
 	for i, tags := range []string{"nocerts", "nocerts,prover"} {
 		group.Go(func() error {
-			if err := b.compile(moduleNames[i], tags); err != nil {
+			if err := b.compile(moduleNames[i], slices.Concat(slimming, []string{"-tags=" + tags})...); err != nil {
 				return err
 			}
 			var err error
@@ -112,30 +114,30 @@ func (b *builder) engines() (engine, prover string, err error) {
 // moduleNames are the names of the module of the page, and of the one for proofs.
 var moduleNames = [2]string{"celgate", "prover"}
 
-// slim writes the modules and packages without the code that a browser does not need.
-func (b *builder) slim() error {
+// slim writes the modules and packages without the code that a browser does not need. It returns the flags of go build
+// that use them.
+func (b *builder) slim() ([]string, error) {
 	dir := filepath.Join(b.root, "bin", ".slim")
-	if _, err := slimModules(b.root, dir); err != nil {
-		return err
+	mod, err := slimModules(b.root, dir)
+	if err != nil {
+		return nil, err
 	}
 	root, err := goroot()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = slimStandard(root, dir)
-	return err
+	overlay, err := slimStandard(root, dir)
+	return []string{"-modfile=" + mod, "-mod=mod", "-overlay=" + overlay}, err
 }
 
-// compile builds a module with tags.
-func (b *builder) compile(name, tags string) error {
+// compile builds a module with more flags of go build.
+func (b *builder) compile(name string, more ...string) error {
 	flags := "-s -w"
 	if b.version != "" {
 		flags += " -X github.com/celgate/celgate/cmd/internal/report.stamped=" + b.version
 	}
-	slim := filepath.Join(b.root, "bin", ".slim")
-	build := exec.Command("go", "build", "-modfile="+filepath.Join(slim, "go.mod"), "-mod=mod",
-		"-overlay="+filepath.Join(slim, "overlay.json"), "-trimpath", "-buildvcs=false", "-tags="+tags, "-ldflags="+flags,
-		"-o", b.module(name), "./cmd/celgate-playground")
+	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags=" + flags, "-o", b.module(name)}, more...)
+	build := exec.Command("go", append(args, "./cmd/celgate-playground")...)
 	build.Dir, build.Stderr = b.root, os.Stderr
 	build.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm")
 	return build.Run()
