@@ -177,10 +177,8 @@ func (c *checker) example(ex *prove.Example, message string) []string {
 	}
 	show("old object:", ex.Request.OldObject)
 	show("object:", ex.Request.Object)
-	for _, o := range ex.Objects {
-		if len(o) > 3 || len(tree.Object(o).Metadata()) > 1 { // more than a name
-			show("existing object:", o)
-		}
+	for _, o := range ex.Existing() {
+		show("existing object:", o)
 	}
 	return lines
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/internal/solve"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	"github.com/google/cel-go/common/operators"
@@ -128,6 +129,13 @@ type Example struct {
 	Request  *celgate.Request // as an author would write it
 	Objects  []map[string]any // that must exist: the namespace and params
 	Old, New Asked
+}
+
+// Existing returns the objects that must exist, without a namespace that only has a name.
+func (ex *Example) Existing() []map[string]any {
+	return slices.DeleteFunc(slices.Clone(ex.Objects), func(o map[string]any) bool {
+		return tree.Object(o).Kind() == namespaceKind && len(o) <= 3 && len(tree.Object(o).Metadata()) <= 1
+	})
 }
 
 // Asked holds an engine and its answer about a request.

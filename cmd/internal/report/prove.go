@@ -10,7 +10,6 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/cmd/internal/blame"
 	"github.com/celgate/celgate/cmd/internal/prove"
-	"github.com/celgate/celgate/cmd/internal/requests"
 	"github.com/celgate/celgate/internal/rewrite"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
@@ -236,11 +235,8 @@ func (t *textWriter) exampleBlocks(p Proof) []block {
 	}
 	show("old object", f.Request.OldObject)
 	show("object", f.Request.Object)
-	for _, o := range f.Objects {
-		more := len(o) > 3 || len(tree.Object(o).Metadata()) > 1 // than a name
-		if more || tree.Object(o).Kind() != requests.Namespace {
-			show("existing object", o)
-		}
+	for _, o := range f.Existing() {
+		show("existing object", o)
 	}
 	return out
 }
