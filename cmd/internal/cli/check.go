@@ -165,7 +165,7 @@ func (k *checking) run(ctx context.Context, args []string) error {
 		ctx, stop = interruptible(ctx)
 		defer stop()
 		input.Prove = func(ctx context.Context, found []check.Diagnostic) ([]check.Diagnostic, error) {
-			all, undecided, err := proofs.Check(ctx, input, w.manifest, found)
+			all, undecided, err := proofs.Check(ctx, input, proofs.ManifestsIn(w.written), found)
 			if undecided > 0 {
 				k.say(fmt.Sprintf("%d questions are undecided: see celgate prove", undecided), "")
 			}

@@ -219,7 +219,7 @@ func (x *diffing) proveBoth(ctx context.Context, old, now *side) (all []report.P
 	var sets [2]proofs.Set
 	for i, s := range []*side{old, now} {
 		sets[i].Name = s.name
-		if sets[i].Side, err = room.NewSide(s.force, s.world.manifest); err != nil {
+		if sets[i].Side, err = room.NewSide(s.force, proofs.ManifestsIn(s.world.written)); err != nil {
 			return nil, err
 		}
 	}

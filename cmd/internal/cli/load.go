@@ -208,17 +208,6 @@ func (w *world) addPolicies(c *console, docs []*manifest.Document) []*manifest.D
 	return others
 }
 
-// manifest returns the object of a policy or a binding, nil if it was not read.
-func (w *world) manifest(ref policy.Ref) map[string]any {
-	i := slices.IndexFunc(w.written, func(d *manifest.Document) bool {
-		return policy.IsRecognised(d.Object) && policy.RefOf(d.Object) == ref
-	})
-	if i < 0 {
-		return nil
-	}
-	return w.written[i].Object
-}
-
 // undecodableRejection returns the rejection of a document that has the kind of a policy and cannot be decoded.
 func undecodableRejection(d *manifest.Document, err error) report.Rejection {
 	r := rejectionOf(d.Object, d.Position())

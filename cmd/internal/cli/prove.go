@@ -456,7 +456,7 @@ func (p *proving) newProven(room *prove.Room, name string, w *world) (s proofs.S
 		return s, nil, err
 	}
 	refused = w.rejections(engine)
-	side, err := room.NewSide(w.policiesInForce(p.console, refused), w.manifest)
+	side, err := room.NewSide(w.policiesInForce(p.console, refused), proofs.ManifestsIn(w.written))
 	return proofs.Set{Name: name, Side: side}, refused, err
 }
 

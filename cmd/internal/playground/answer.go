@@ -43,9 +43,9 @@ type asking struct {
 func (s *Session) answer(ctx context.Context, w *world, ask *Ask) []Item {
 	a := &asking{world: w, ask: ask, recorder: report.NewRecorder(w.set)}
 	again := map[answerKey][]Item{}
+	request := fmt.Sprintf("%q %q %q %q %q %t", ask.Old, ask.Operation, ask.Subresource, ask.User, ask.Groups, ask.DryRun)
 	for d := range a.documents {
-		key := answerKey{w.engine, d.Source.Line, d.Source.Text, d.Item, fmt.Sprintf("%q %q %q %q %q %t", ask.Old,
-			ask.Operation, ask.Subresource, ask.User, ask.Groups, ask.DryRun)}
+		key := answerKey{w.engine, d.Source.Line, d.Source.Text, d.Item, request}
 		items, known := s.answers[key]
 		if !known {
 			before := len(a.all)

@@ -48,11 +48,12 @@ func (w *world) coverage(ctx context.Context, ask *Ask) (*Coverage, error) {
 	out.Seen, out.Total = counted.Count()
 	for _, p := range counted.Policies {
 		for _, e := range p.Entries {
-			part := CoveredPart{Place: ask.span(e.Place, e.Expr, e.From, e.To), Policy: p.Name, Name: e.Name,
-				Branch: e.Branch, Outcomes: []Outcome{}}
+			from, to := e.From, e.To
 			if !e.Branch {
-				part.Place = ask.span(e.Place, e.Expr, 0, len(e.Expr.Src))
+				from, to = 0, len(e.Expr.Src)
 			}
+			part := CoveredPart{Place: ask.span(e.Place, e.Expr, from, to), Policy: p.Name, Name: e.Name,
+				Branch: e.Branch, Outcomes: []Outcome{}}
 			for _, o := range e.Outcomes {
 				part.Outcomes = append(part.Outcomes, Outcome{o.Name, o.Count})
 			}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -175,15 +174,7 @@ func newSet(room *prove.Room, name string, p *policies) (proofs.Set, error) {
 	force.Policies = slices.DeleteFunc(slices.Clone(force.Policies), func(one *policy.Policy) bool {
 		return !force.Binds(one.Ref())
 	})
-	side, err := room.NewSide(&force, func(ref policy.Ref) map[string]any {
-		i := slices.IndexFunc(p.docs, func(d *manifest.Document) bool {
-			return policy.IsRecognised(d.Object) && policy.RefOf(d.Object) == ref
-		})
-		if i < 0 {
-			return nil
-		}
-		return p.docs[i].Object
-	})
+	side, err := room.NewSide(&force, proofs.ManifestsIn(p.docs))
 	return proofs.Set{Name: name, Side: side}, err
 }
 
@@ -257,19 +248,14 @@ func withName(r *celgate.Request, object map[string]any) map[string]any {
 	if object == nil {
 		return nil
 	}
-	metadata := maps.Clone(tree.Object(object).Metadata())
-	if metadata == nil {
-		metadata = map[string]any{}
-	}
-	if r.Name != "" && metadata["name"] == nil {
-		metadata["name"] = r.Name
+	o, own := tree.Object(object), map[string]any{}
+	if r.Name != "" && o.Metadata()["name"] == nil {
+		own["name"] = r.Name
 	}
 	if r.Namespace != "" && r.Kind != requests.Namespace {
-		metadata["namespace"] = r.Namespace
+		own["namespace"] = r.Namespace
 	}
-	object = maps.Clone(object)
-	object["metadata"] = map[string]any(metadata)
-	return object
+	return o.WithMetadata(o.Metadata().With(own))
 }
 
 // reviewOf returns a request as an AdmissionReview.

@@ -10,12 +10,26 @@ import (
 	"github.com/celgate/celgate/cmd/internal/blame"
 	"github.com/celgate/celgate/cmd/internal/prove"
 	"github.com/celgate/celgate/cmd/internal/report"
+	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/policy"
 )
 
 // A Set is a set of policies with the name that claims use for it.
 type Set struct {
 	Name string
 	Side *prove.Side
+}
+
+// ManifestsIn returns the objects of documents by the policies and bindings that were made from them.
+func ManifestsIn(docs []*manifest.Document) prove.Manifest {
+	return func(ref policy.Ref) map[string]any {
+		for _, d := range docs {
+			if policy.IsRecognised(d.Object) && policy.RefOf(d.Object) == ref {
+				return d.Object
+			}
+		}
+		return nil
+	}
 }
 
 // Stricter answers whether the new set denies every request that the old one denies.
