@@ -399,7 +399,7 @@ func (e *editor) remove(n *layout.Node, gone []*layout.Entry) {
 		switch first, last := n.Entries[i], n.Entries[j]; {
 		case n.Flow && j+1 == len(n.Entries):
 			e.splice(n.Entries[i-1].End(), last.End(), "")
-		case n.Flow, !e.startsLine(first.Start):
+		case n.Flow, !e.startsLine(first.Start) && j+1 < len(n.Entries):
 			e.splice(first.Start, n.Entries[j+1].Start, "")
 		default:
 			for _, m := range n.Entries[i : j+1] {

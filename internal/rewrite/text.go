@@ -20,7 +20,8 @@ type Edit struct {
 }
 
 // Text returns the text of a document with edits made; all other bytes stay. Reading the result gives exactly the
-// objects New. The error means that the text is not the one of Old.
+// objects New. The error means that the text is not the one of Old, or that an item of a List is no object and would be
+// lost.
 func Text(text string, edits []Edit) (string, error) {
 	changed := false
 	for _, ed := range edits {
@@ -162,7 +163,12 @@ func equal(a, b any) bool { return tree.EqualBut(a, b, tree.EmptyLists) }
 // rewriteWhole writes a whole text anew, as separate documents: the last resort for a form that cannot be edited in
 // place.
 func rewriteWhole(text string, edits []Edit) (string, error) {
-	docs, _ := manifest.Read(strings.NewReader(text), "")
+	docs, problems := manifest.Read(strings.NewReader(text), "")
+	for _, p := range problems {
+		if !p.Warning {
+			return "", fmt.Errorf("the text cannot be written anew: %s", p.Message)
+		}
+	}
 	s := style{newline: "\n", step: 2, quote: layout.Double}
 	if strings.Contains(text, "\r\n") {
 		s.newline = "\r\n"
