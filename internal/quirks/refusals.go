@@ -58,10 +58,16 @@ var added = []struct {
 	{"1.35", "StatefulSet", pattern.New(`^spec\.volumeClaimTemplates\[`), nil},
 	// pkg/apis/apps/validation/validation.go v1.34.4: the Pods of a StatefulSet, of which minors before only require
 	// that they always run
-	{"1.34", "StatefulSet", pattern.New(`^spec\.template\.spec\b`),
+	{"1.34", "StatefulSet", pattern.New(`^spec\.template\.spec\.\w+[.\[]`), nil},
+	{"1.34", "StatefulSet", pattern.New(`^spec\.template\.spec(\.\w+)?$`),
 		pattern.New(`^(supported values: "Always"|activeDeadlineSeconds in StatefulSet .*)$`)},
 	// pkg/apis/apps/validation/validation.go v1.33.13
 	{"1.33", "StatefulSet", pattern.New(`^spec\.serviceName$`), nil},
+	// pkg/apis/core/validation/validation.go v1.36.3: what the resizing of an init container restarts
+	{"1.36", "", pattern.New(`\binitContainers\[\d+\]\.resizePolicy\[\d+\]\.restartPolicy$`), nil},
+	// pkg/apis/core/validation/validation.go v1.33.13: labels of nodes that a Pod requires
+	{"1.33", "", pattern.New(
+		`\bnodeAffinity\.required\w+\.nodeSelectorTerms\[\d+\]\.matchExpressions\[\d+\]\.values\[`), nil},
 	// pkg/apis/autoscaling/validation/validation.go v1.34.4
 	{"1.34", "HorizontalPodAutoscaler",
 		pattern.New(`^spec\.(scaleTargetRef|metrics\[\d+\]\.object\.describedObject)\.apiVersion$`), nil},

@@ -46,6 +46,7 @@ func TestRefusalsOfStatefulSets(t *testing.T) {
 	errs := field.ErrorList{
 		field.Required(path.Child("containers"), ""),
 		field.NotSupported(path.Child("restartPolicy"), "Sometimes", []string{"Always", "Never", "OnFailure"}),
+		field.NotSupported(path.Child("initContainers").Index(0).Child("restartPolicy"), "Never", []string{"Always"}),
 		field.NotSupported(path.Child("restartPolicy"), "Sometimes", []string{"Always"}),
 		field.Forbidden(path.Child("activeDeadlineSeconds"), "activeDeadlineSeconds in StatefulSet is not Supported"),
 		field.Invalid(field.NewPath("spec", "serviceName"), "A", "a label"),
@@ -55,10 +56,10 @@ func TestRefusalsOfStatefulSets(t *testing.T) {
 		minor, kind string
 		want        []int
 	}{
-		{"1.32", "StatefulSet", []int{2, 3, 5}},
-		{"1.33", "StatefulSet", []int{2, 3, 4, 5}},
-		{"1.34", "StatefulSet", []int{0, 1, 2, 3, 4, 5}},
-		{"1.30", "Deployment", []int{0, 1, 2, 3, 4, 5}},
+		{"1.32", "StatefulSet", []int{3, 4, 6}},
+		{"1.33", "StatefulSet", []int{3, 4, 5, 6}},
+		{"1.34", "StatefulSet", []int{0, 1, 2, 3, 4, 5, 6}},
+		{"1.30", "Deployment", []int{0, 1, 2, 3, 4, 5, 6}},
 	} {
 		var want []string
 		for _, i := range c.want {
@@ -70,6 +71,33 @@ func TestRefusalsOfStatefulSets(t *testing.T) {
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%s in %s: %q, not %q", c.kind, c.minor, got, want)
+		}
+	}
+}
+
+// Rules of Pods that are newer than the oldest minor.
+func TestRefusalsOfPods(t *testing.T) {
+	spec := field.NewPath("spec", "template", "spec")
+	term := spec.Child("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution",
+		"nodeSelectorTerms").Index(0).Child("matchExpressions").Index(0)
+	value := field.Invalid(term.Child("values").Index(0), "a/b", "a valid label")
+	key := field.Invalid(term.Child("key"), "a b", "name part")
+	policies := spec.Child("initContainers").Index(0).Child("resizePolicy")
+	policy := field.Invalid(policies.Index(0).Child("restartPolicy"), "RestartContainer",
+		"must not be set to 'RestartContainer' for non-sidecar initContainers")
+	name := field.NotSupported(policies, "disk", []string{"cpu", "memory"})
+	for _, c := range []struct {
+		minor string
+		want  field.ErrorList
+	}{
+		{"1.32", field.ErrorList{key, name}},
+		{"1.33", field.ErrorList{value, key, name}},
+		{"1.35", field.ErrorList{value, key, name}},
+		{"1.36", field.ErrorList{value, key, policy, name}},
+	} {
+		got := Refusals(c.minor, "Deployment", field.ErrorList{value, key, policy, name})
+		if got.ToAggregate().Error() != c.want.ToAggregate().Error() {
+			t.Errorf("%s: %v, not %v", c.minor, got, c.want)
 		}
 	}
 }

@@ -639,7 +639,21 @@ func (j *judge) httpGet(p *place) {
 // restartRules judges restartPolicy and restartPolicyRules of a container; first: it is an init container.
 func (j *judge) restartRules(c *place, first bool) {
 	policy, rules := c.member("restartPolicy"), c.member("restartPolicyRules")
+	all := !j.lacks("RestartAllContainersOnContainerExits")
 	switch {
+	case policy.has() && !first && j.lacks("ContainerRestartPolicyRule"):
+		j.forbidden(&policy, "may not be set for non-init containers")
+		return
+	case policy.has() && j.lacks("ContainerRestartPolicyRule"):
+		if policy.text() != "Always" {
+			j.addUnknown(&policy, policy.text(), "Always")
+		}
+		return
+	case first && policy.text() == "Always" && !all:
+		if rules.size() > 0 {
+			j.forbidden(&rules, "restartPolicyRules are not allowed for init containers with restart policy Always")
+		}
+		return
 	case policy.has():
 		if known := []string{"Always", "Never", "OnFailure"}; !slices.Contains(known, policy.text()) {
 			j.addUnknown(&policy, policy.text(), known...)
@@ -658,7 +672,11 @@ func (j *judge) restartRules(c *place, first bool) {
 	for i := range rules.size() {
 		at := rules.item(i)
 		action, codes := at.member("action"), at.member("exitCodes")
-		if known := []string{"Restart", "RestartAllContainers"}; !slices.Contains(known, action.text()) {
+		known := []string{"Restart", "RestartAllContainers"}
+		if !all {
+			known = known[:1]
+		}
+		if !slices.Contains(known, action.text()) {
 			j.addUnknown(&action, action.text(), known...)
 		}
 		if !codes.has() {

@@ -17,11 +17,13 @@ var (
 )
 
 // introduced are the first minors that have the gates by whose names celgate's rules ask. A minor before behaves as if
-// the gate were off.
+// the gate were off. A name that ends in Rule is celgate's: a rule without a gate replaced a stricter one.
 var introduced = map[string]string{
-	"PodLifecycleSleepActionAllowZero": "1.32",
-	"RelaxedServiceNameValidation":     "1.34",
-	"StrictIPCIDRValidation":           "1.33",
+	"ContainerRestartPolicyRule":           "1.34",
+	"PodLifecycleSleepActionAllowZero":     "1.32",
+	"RelaxedServiceNameValidation":         "1.34",
+	"RestartAllContainersOnContainerExits": "1.35",
+	"StrictIPCIDRValidation":               "1.33",
 }
 
 // readFeatures returns the feature gates of the kube-apiserver of a minor that are off by default, sorted.
