@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/celgate/celgate/state"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
@@ -157,11 +158,12 @@ func FuzzCluster(f *testing.F) {
 		name, _ := tree["kind"].(string)
 		metadata, _ := tree["metadata"].(map[string]any)
 		called, _ := metadata["name"].(string)
-		all, err := c.List(t.Context(), kind(apiVersion+" "+name), "")
+		of := apischema.FromAPIVersionAndKind(apiVersion, name)
+		all, err := c.List(t.Context(), of, "")
 		if err != nil || len(all) == 0 {
 			t.Errorf("%s is not listed: %v", text, err)
 		}
-		if _, err := c.Get(t.Context(), kind(apiVersion+" "+name), namespace, called); err != nil {
+		if _, err := c.Get(t.Context(), of, namespace, called); err != nil {
 			t.Error(err)
 		}
 		who := &user.DefaultInfo{Name: "jane", Groups: []string{"admins", "scalers"}}
