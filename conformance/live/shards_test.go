@@ -178,7 +178,9 @@ spec:
 	keep(t, "{apiVersion: v1, kind: Namespace, metadata: {name: installed, labels: {celgate-test: installed}}}")
 	put(t, "{apiVersion: v1, kind: Service, metadata: {name: p, namespace: installed, labels: {celgate-test: installed}}, "+
 		"spec: {ports: [{port: 1}]}}\n---\n"+deployment("installed", "web", 1)+
-		"\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: installed}}")
+		"\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: installed}}"+
+		"\n---\n{apiVersion: v1, kind: LimitRange, metadata: {name: l, namespace: installed}, "+
+		"spec: {limits: [{type: Container, max: {cpu: 1}}]}}")
 	put(t, `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -246,7 +248,8 @@ spec:
 	})
 	r := shard(1)
 	if r.code != 0 || r.stderr != "" || !strings.Contains(r.stdout, "Pods of 2 objects denied by policy installed") ||
-		!strings.Contains(r.stdout, "2 in installed") || !strings.Contains(r.stdout, "Pod of Cluster installed/many") || !strings.Contains(r.stdout, "2 policies in force") {
+		!strings.Contains(r.stdout, "2 in installed") || !strings.Contains(r.stdout, "LimitRanger (1 object)") ||
+		!strings.Contains(r.stdout, "Pod of Cluster installed/many") || !strings.Contains(r.stdout, "2 policies in force") {
 		t.Errorf("%+v", r)
 	}
 

@@ -82,14 +82,13 @@ const (
 	Defaults = "default" // a name for the defaults, which are enabled anyway
 )
 
+// Kinds are those of the stored objects that plugins read, other than namespaces.
+var Kinds = []schema.GroupVersionKind{accountKind, limitKind, quotaKind, priorityKind, runtimeKind, storageKind,
+	ingressKind}
+
 // LooksAt reports whether a plugin reads stored objects of a kind, other than namespaces.
 func LooksAt(kind schema.GroupKind) bool {
-	switch kind {
-	case accountKind.GroupKind(), limitKind.GroupKind(), quotaKind.GroupKind(), priorityKind.GroupKind(),
-		runtimeKind.GroupKind(), storageKind.GroupKind(), ingressKind.GroupKind():
-		return true
-	}
-	return false
+	return slices.ContainsFunc(Kinds, func(k schema.GroupVersionKind) bool { return k.GroupKind() == kind })
 }
 
 // New returns a chain. The error is about the name of an unknown plugin.

@@ -14,6 +14,7 @@ import (
 	"github.com/celgate/celgate/cmd/internal/requests"
 	"github.com/celgate/celgate/deploy"
 	"github.com/celgate/celgate/internal/needs"
+	"github.com/celgate/celgate/internal/plugins"
 	"github.com/celgate/celgate/internal/rewrite"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
@@ -193,6 +194,14 @@ func (i *installing) match(ctx context.Context) error {
 		return err
 	}
 	rights.allow(apischema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}, "list")
+	for _, kind := range plugins.Kinds { // what the audit says about parts of the server other than policies
+		if resource := w.types.ResourceFor(kind); resource != nil {
+			rights.allow(resource.GroupResource(), "get", "list")
+		}
+	}
+	for _, kind := range []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"} {
+		rights.allow(apischema.GroupResource{Group: nativeGroup, Resource: kind}, "list")
+	}
 	for _, p := range of.force.Policies {
 		if p.ParamKind == nil {
 			continue
@@ -211,7 +220,7 @@ func (i *installing) match(ctx context.Context) error {
 	if len(i.policies) == 0 {
 		for _, kind := range []string{"validatingadmissionpolicies", "mutatingadmissionpolicies"} {
 			for _, suffix := range []string{kind, strings.TrimSuffix(kind, "ies") + "ybindings"} {
-				rights.allow(apischema.GroupResource{Group: "admissionregistration.k8s.io", Resource: suffix}, "list")
+				rights.allow(apischema.GroupResource{Group: nativeGroup, Resource: suffix}, "list")
 			}
 		}
 	}
@@ -236,13 +245,10 @@ func (i *installing) match(ctx context.Context) error {
 	return nil
 }
 
-// matchUser adds the permission to read what identifies the user of requests.
+// matchUser adds the permission to ask what the user of requests may do.
 func (i *installing) matchUser(of *auditor, rights grants) error {
 	if !i.asked.knowsUser() {
 		return nil
-	}
-	if strings.HasPrefix(i.asked.user, "system:serviceaccount:") {
-		rights.allow(apischema.GroupResource{Resource: "serviceaccounts"}, "get")
 	}
 	limits, err := needs.Find(of.force, needs.Given{Minor: minorOrNewest(of.world.version), Deletions: i.deletions})
 	if slices.ContainsFunc(limits, func(l needs.Limit) bool { return l.Need == needs.Authorizer }) {
