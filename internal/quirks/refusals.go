@@ -19,9 +19,12 @@ type rewording struct {
 	was    string         // the older wording
 }
 
-// shared are the rewordings for objects of all kinds (k8s.io/apimachinery pkg/util/validation of each minor).
+// shared are the rewordings for objects of all kinds (k8s.io/apimachinery pkg/util/validation and k8s.io/kubernetes
+// pkg/apis/core/validation/validation.go of each minor).
 var shared = []rewording{
 	{"1.35", pattern.New(``), pattern.New(`\b(must be no more than \d+) bytes`), "$1 characters"},
+	{"1.34", pattern.New(`\bspec\.[hH]ost\w+$`), pattern.New("^when `hostUsers` is false$"),
+		"when `pod.Spec.HostUsers` is false"},
 }
 
 // rewordings are those for policies and bindings
@@ -65,6 +68,8 @@ var added = []struct {
 	{"1.33", "StatefulSet", pattern.New(`^spec\.serviceName$`), nil},
 	// pkg/apis/core/validation/validation.go v1.36.3: what the resizing of an init container restarts
 	{"1.36", "", pattern.New(`\binitContainers\[\d+\]\.resizePolicy\[\d+\]\.restartPolicy$`), nil},
+	// pkg/apis/core/validation/validation.go v1.34.4: devices in a user namespace
+	{"1.34", "", pattern.New(`ontainers\[\d+\]\.volumeDevices$`), nil},
 	// pkg/apis/core/validation/validation.go v1.33.13: labels of nodes that a Pod requires
 	{"1.33", "", pattern.New(
 		`\bnodeAffinity\.required\w+\.nodeSelectorTerms\[\d+\]\.matchExpressions\[\d+\]\.values\[`), nil},

@@ -86,16 +86,17 @@ func TestRefusalsOfPods(t *testing.T) {
 	policy := field.Invalid(policies.Index(0).Child("restartPolicy"), "RestartContainer",
 		"must not be set to 'RestartContainer' for non-sidecar initContainers")
 	name := field.NotSupported(policies, "disk", []string{"cpu", "memory"})
+	devices := field.Forbidden(spec.Child("containers").Index(0).Child("volumeDevices"), "when `hostUsers` is false")
 	for _, c := range []struct {
 		minor string
 		want  field.ErrorList
 	}{
 		{"1.32", field.ErrorList{key, name}},
 		{"1.33", field.ErrorList{value, key, name}},
-		{"1.35", field.ErrorList{value, key, name}},
-		{"1.36", field.ErrorList{value, key, policy, name}},
+		{"1.35", field.ErrorList{value, key, name, devices}},
+		{"1.36", field.ErrorList{value, key, policy, name, devices}},
 	} {
-		got := Refusals(c.minor, "Deployment", field.ErrorList{value, key, policy, name})
+		got := Refusals(c.minor, "Deployment", field.ErrorList{value, key, policy, name, devices})
 		if got.ToAggregate().Error() != c.want.ToAggregate().Error() {
 			t.Errorf("%s: %v, not %v", c.minor, got, c.want)
 		}

@@ -133,6 +133,8 @@ func (j *judge) variable(at *place) {
 		j.fileKeyRef(&file)
 	}
 	switch value := at.member("value"); {
+	case sources == 0 && j.lacks("EnvFiles"):
+		j.invalid(&from, "", "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`")
 	case sources == 0:
 		j.invalid(&from, "",
 			"must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`")
@@ -482,6 +484,8 @@ func (j *judge) containerSecurity(p *place, of *pod) {
 			j.invalid(p, p.value, "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN")
 		})
 	}
+	windows := p.member("windowsOptions")
+	j.windowsOptions(&windows)
 	j.apparmor(&apparmor)
 }
 

@@ -138,6 +138,7 @@ func (j *judge) podSpec(spec *place, part podOf) {
 	}
 	j.schedulingGates(&gates)
 	j.spreadConstraints(&spread)
+	j.hostProcesses(spec)
 	if users.value == false {
 		j.hostUsers(spec)
 	}
@@ -386,7 +387,9 @@ func (j *judge) podSecurity(p, spec *place) {
 	if change.has() && change.text() != "Always" && change.text() != "OnRootMismatch" {
 		j.addUnknown(&change, change.text(), "Always", "OnRootMismatch")
 	}
+	windows := p.member("windowsOptions")
 	j.seccomp(&seccomp)
+	j.windowsOptions(&windows)
 	j.apparmor(&apparmor)
 	groups, label := p.member("supplementalGroupsPolicy"), p.member("seLinuxChangePolicy")
 	if groups.has() && groups.text() != "Merge" && groups.text() != "Strict" {
@@ -486,12 +489,23 @@ func (j *judge) schedulingGates(list *place) {
 
 // hostUsers judges a Pod with its own user namespace.
 func (j *judge) hostUsers(spec *place) {
+	const detail = "when `hostUsers` is false"
+	if network := spec.member("hostNetwork"); network.isTrue() && j.lacks("UserNamespacesHostNetworkSupport") {
+		j.forgive("network of a user namespace", func() { j.forbidden(&network, detail) })
+	}
 	for _, of := range []struct{ member, shown string }{{"hostPID", "HostPID"}, {"hostIPC", "HostIPC"}} {
 		if p := spec.member(of.member); p.isTrue() {
 			p.name = of.shown
-			j.forbidden(&p, "when `hostUsers` is false")
+			j.forbidden(&p, detail)
 		}
 	}
+	j.forgive("devices in a user namespace", func() {
+		eachContainer(spec, func(c *place) {
+			if devices := c.member("volumeDevices"); devices.size() > 0 {
+				j.forbidden(&devices, detail)
+			}
+		})
+	})
 }
 
 // podNames judges the host name of a Pod, and the names in its spec.
@@ -560,6 +574,7 @@ func (j *judge) podRuntime(spec, system, systemName *place) {
 	case "":
 		j.require(systemName, "")
 	case "linux", "windows":
+		j.systemFields(spec, systemName.text())
 	default:
 		j.addUnknown(system, systemName.text(), "linux", "windows")
 	}

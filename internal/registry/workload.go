@@ -479,7 +479,7 @@ func (j *judge) completionMode(spec *place) {
 	mode, completions, parallelism := spec.member("completionMode"), spec.member("completions"),
 		spec.member("parallelism")
 	perIndex, failed := spec.member("backoffLimitPerIndex"), spec.member("maxFailedIndexes")
-	const most = 100_000
+	const most, fewer = 100_000, 10_000
 	if mode.has() && mode.text() != "NonIndexed" && mode.text() != "Indexed" {
 		j.addUnknown(&mode, mode.text(), "NonIndexed", "Indexed")
 	}
@@ -497,6 +497,18 @@ func (j *judge) completionMode(spec *place) {
 		}
 		if failed.number() > most {
 			j.invalid(&failed, failed.number(), fmt.Sprintf("must be less than or equal to %d", most))
+		}
+		if completions.number() <= most || !perIndex.has() {
+			return
+		}
+		if !failed.has() {
+			j.require(&failed, fmt.Sprintf("must be specified when completions is above %d", most))
+		}
+		for _, p := range []*place{&parallelism, &failed} {
+			if p.number() > fewer {
+				j.invalid(p, p.number(), fmt.Sprintf("must be less than or equal to %d when completions are above %d "+
+					"and used with backoff limit per index", fewer, most))
+			}
 		}
 	case !mode.has() || mode.text() == "NonIndexed":
 		for _, p := range []*place{&perIndex, &failed} {

@@ -20,10 +20,12 @@ var (
 // the gate were off. A name that ends in Rule is celgate's: a rule without a gate replaced a stricter one.
 var introduced = map[string]string{
 	"ContainerRestartPolicyRule":           "1.34",
+	"EnvFiles":                             "1.34",
 	"PodLifecycleSleepActionAllowZero":     "1.32",
 	"RelaxedServiceNameValidation":         "1.34",
 	"RestartAllContainersOnContainerExits": "1.35",
 	"StrictIPCIDRValidation":               "1.33",
+	"UserNamespacesHostNetworkSupport":     "1.35",
 }
 
 // readFeatures returns the feature gates of the kube-apiserver of a minor that are off by default, sorted.
