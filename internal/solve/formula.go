@@ -64,6 +64,8 @@ type Store struct {
 	words  map[string]found // by the languages of a search
 	hints  []string         // by Text: the preferred word
 	budget int              // the work that is left for Solve, in clauses; 0: any amount
+	work   int              // that of searches for words which the budget does not have yet
+	large  string           // a regular expression with too many states; "": none is known
 }
 
 type bounds struct{ least, most int64 }

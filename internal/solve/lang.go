@@ -5,7 +5,6 @@ import (
 	"regexp/syntax"
 	"slices"
 	"strconv"
-	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -14,6 +13,7 @@ import (
 // languages.
 type Lang struct {
 	name  string
+	regex string // the regular expression that it is made of; "": none
 	auto  automaton
 	steps map[step]int
 	final map[int]bool
@@ -78,7 +78,12 @@ func (l *Lang) Has(word string) bool { return l.accepts(l.run(0, word)) }
 
 // Matching returns the language of the texts that contain a match of a regular expression of Go.
 func (s *Store) Matching(pattern string) (*Lang, error) {
-	return s.language("~"+pattern, func() (automaton, error) { return newSearch(pattern) })
+	l, err := s.language("~"+pattern, func() (automaton, error) { return s.newSearch(pattern) })
+	if err != nil {
+		return nil, err
+	}
+	l.regex = pattern
+	return l, nil
 }
 
 // Word returns the language of a single word.
@@ -95,10 +100,10 @@ func (s *Store) Containing(part string) *Lang { return s.quote("*", "(?s)", part
 
 func (s *Store) quote(kind, before, text, after string) *Lang {
 	l, err := s.language(kind+text, func() (automaton, error) {
-		return newSearch(before + regexp.QuoteMeta(text) + after)
+		return s.newSearch(before + regexp.QuoteMeta(text) + after)
 	})
 	if err != nil { // the text is not UTF-8; strings of CEL always are, so it never matches
-		l, _ = s.language("nothing", func() (automaton, error) { return newSearch(`[^\x00-\x{10FFFF}]`) })
+		l, _ = s.language("nothing", func() (automaton, error) { return s.newSearch(`[^\x00-\x{10FFFF}]`) })
 	}
 	return l
 }
@@ -117,6 +122,7 @@ func (s *Store) Enclose(l *Lang, before, after string) *Lang {
 	around, _ := s.language(strconv.Quote(before)+strconv.Quote(after)+l.name, func() (automaton, error) {
 		return newAround(l, before, after), nil
 	})
+	around.regex = l.regex
 	return around
 }
 
@@ -128,6 +134,7 @@ func (s *Store) Fold(l *Lang, upper bool) *Lang {
 		f.from, f.to = 'a', 'A'
 	}
 	lang, _ := s.language(string(f.to)+"|"+l.name, func() (automaton, error) { return f, nil })
+	lang.regex = l.regex
 	return lang
 }
 
@@ -137,6 +144,9 @@ type search struct {
 	prog   *syntax.Prog
 	states []searchState
 	byText map[string]int
+	work   *int  // is increased by the instructions that are visited
+	visits int   // of reach
+	seen   []int // by instruction: the last visit
 }
 
 type searchState struct {
@@ -145,7 +155,7 @@ type searchState struct {
 	done    bool     // found
 }
 
-func newSearch(pattern string) (*search, error) {
+func (s *Store) newSearch(pattern string) (*search, error) {
 	parsed, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
 		return nil, err
@@ -154,7 +164,8 @@ func newSearch(pattern string) (*search, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &search{parsed: parsed, prog: prog, byText: map[string]int{}}
+	a := &search{parsed: parsed, prog: prog, byText: map[string]int{}, work: &s.work,
+		seen: make([]int, len(prog.Inst))}
 	a.number(searchState{before: -1})
 	return a, nil
 }
@@ -163,17 +174,16 @@ func (a *search) number(s searchState) int {
 	if s.done {
 		s.threads, s.before = nil, -1
 	}
-	var text strings.Builder
-	text.WriteString(strconv.FormatBool(s.done))
-	text.WriteRune(s.before + 1)
+	text := strconv.AppendBool(nil, s.done)
+	text = utf8.AppendRune(text, s.before+1)
 	for _, t := range s.threads {
-		text.WriteString(strconv.Itoa(int(t)) + " ")
+		text = append(strconv.AppendInt(text, int64(t), 32), ' ')
 	}
-	i, ok := a.byText[text.String()]
+	i, ok := a.byText[string(text)]
 	if !ok {
 		i = len(a.states)
 		a.states = append(a.states, s)
-		a.byText[text.String()] = i
+		a.byText[string(text)] = i
 	}
 	return i
 }
@@ -182,13 +192,14 @@ func (a *search) number(s searchState) int {
 // rune.
 func (a *search) reach(s searchState, next rune) (reading []uint32, found bool) {
 	flags := syntax.EmptyOpContext(s.before, next)
-	seen := map[uint32]bool{}
+	a.visits++
 	var visit func(pc uint32)
 	visit = func(pc uint32) {
-		if seen[pc] {
+		if a.seen[pc] == a.visits {
 			return
 		}
-		seen[pc] = true
+		a.seen[pc] = a.visits
+		*a.work++
 		switch i := &a.prog.Inst[pc]; i.Op {
 		case syntax.InstAlt, syntax.InstAltMatch:
 			visit(i.Out)

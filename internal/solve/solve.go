@@ -3,6 +3,7 @@ package solve
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/big"
 	"slices"
@@ -125,9 +126,10 @@ func (s *Store) Variables(of Formula) Variables {
 	return v
 }
 
-// Solve returns a model of formulas and of all assumptions; nil if they are unsatisfiable. The error is ErrSize or the
-// error of the context.
+// Solve returns a model of formulas and of all assumptions; nil if they are unsatisfiable. The error is ErrSize, which
+// may be wrapped, or the error of the context.
 func (s *Store) Solve(ctx context.Context, formulas ...Formula) (*Model, error) {
+	s.large = ""
 	roots := append(slices.Clone(s.facts), formulas...)
 	nodes := s.nodesOf(roots...)
 	fixed := s.propagate(roots, nodes)
@@ -157,7 +159,7 @@ func (s *Store) Solve(ctx context.Context, formulas ...Formula) (*Model, error) 
 		values := e.values(sat.Model())
 		m, conflicts, gaveUp := s.check(nodes, s.relevant(roots, nodes, values), values)
 		if gaveUp {
-			return nil, ErrSize
+			return nil, s.explainSize()
 		}
 		if m != nil {
 			return m, nil
@@ -176,6 +178,14 @@ func (s *Store) Solve(ctx context.Context, formulas ...Formula) (*Model, error) 
 		}
 	}
 	return nil, ErrSize
+}
+
+// explainSize returns ErrSize with its cause, if it is known.
+func (s *Store) explainSize() error {
+	if s.large == "" {
+		return ErrSize
+	}
+	return fmt.Errorf("%w: the regular expression %s has too many states", ErrSize, s.large)
 }
 
 // The work of a round, in clauses: a model with so many variables costs as much time as one clause, and a conflict of

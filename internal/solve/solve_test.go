@@ -2,6 +2,7 @@ package solve
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"regexp"
 	"testing"
@@ -198,5 +199,29 @@ func TestShortestWord(t *testing.T) {
 		case m != nil && m.Text(x) != q.word:
 			t.Errorf("%s without %s: %q, not %q", q.in, q.not, m.Text(x), q.word)
 		}
+	}
+}
+
+// A search for a word takes from the budget, and the error names the regular expression.
+func TestLargeRegularExpressions(t *testing.T) {
+	const large = `^(a|b)*a(a|b){40}$`
+	s := NewStore()
+	x := s.NewText("")
+	all, err := s.Matching(large)
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, err := s.Matching(`^[ab]{0,40}$`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Limit(1000)
+	_, err = s.Solve(t.Context(), s.Member(x, all), s.Member(x, short))
+	want := "the formula is too large: the regular expression " + large + " has too many states"
+	if !errors.Is(err, ErrSize) || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	if states := len(all.auto.(*search).states); states > mostStates/10 {
+		t.Errorf("%d states within a budget of 1000 clauses", states)
 	}
 }

@@ -21,8 +21,12 @@ type found struct {
 	gaveUp bool
 }
 
-// mostStates is the maximum number of states of a product of automata that a search visits.
-const mostStates = 60_000
+// mostStates is the maximum number of states of a product of automata that a search visits. A search takes from the
+// budget of the store, too: as much as a clause for so many steps, or instructions of regular expressions.
+const (
+	mostStates    = 60_000
+	stepsAsClause = 20
+)
 
 // wordIn returns the shortest word that satisfies all members.
 func (s *Store) wordIn(all []member) found {
@@ -31,12 +35,21 @@ func (s *Store) wordIn(all []member) found {
 	for _, m := range all {
 		key.WriteString(m.key() + "\x00")
 	}
-	if f, ok := s.words[key.String()]; ok {
-		return f
+	f, ok := s.words[key.String()]
+	if !ok {
+		f = s.searchWord(all)
+		s.words[key.String()] = f
 	}
-	f := s.searchWord(all)
-	s.words[key.String()] = f
+	if f.gaveUp {
+		s.large = largestRegex(all)
+	}
 	return f
+}
+
+// largestRegex returns that of the members' regular expressions of which a search made most states; "": there is none.
+func largestRegex(all []member) string {
+	m := slices.MaxFunc(all, func(a, b member) int { return len(a.lang.final) - len(b.lang.final) })
+	return m.lang.regex
 }
 
 func (m member) key() string { return strconv.FormatBool(m.not) + m.lang.name }
@@ -75,6 +88,11 @@ func (s *Store) searchWord(all []member) found {
 		if len(queue) > mostStates {
 			return found{gaveUp: true}
 		}
+		s.work += len(runes) * len(all)
+		if !s.spend(s.work / stepsAsClause) {
+			return found{gaveUp: true}
+		}
+		s.work %= stepsAsClause
 		for _, r := range runes {
 			next := make([]int, len(all))
 			for k, m := range all {

@@ -167,7 +167,7 @@ func (k *checking) run(ctx context.Context, args []string) error {
 		input.Prove = func(ctx context.Context, found []check.Diagnostic) ([]check.Diagnostic, error) {
 			all, undecided, err := proofs.Check(ctx, input, proofs.ManifestsIn(w.written), found)
 			if undecided > 0 {
-				k.say(fmt.Sprintf("%d questions are undecided: see celgate prove", undecided), "")
+				k.say(plural(undecided, "question is undecided", "questions are undecided")+": see celgate prove", "")
 			}
 			return all, err
 		}

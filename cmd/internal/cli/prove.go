@@ -367,7 +367,7 @@ func (p *proving) findVacuous(ctx context.Context) error {
 		}
 		if n := found.Undecided; n > 0 {
 			p.raiseProof(exitUndecided)
-			p.say(fmt.Sprintf("%d questions are undecided", n), "")
+			p.say(plural(n, "question is undecided", "questions are undecided"), "")
 		}
 		if len(found.Found) > 0 {
 			p.raiseProof(exitDenied)
