@@ -38,8 +38,8 @@ profile: ## the tables of the older minor KUBE=1.33, and what its CEL libraries 
 		GOFLAGS=-modfile=$(KUBE).mod $(GO) run ./celanswers
 
 .PHONY: fuzz
-fuzz: ## every fuzz target for TIME, one after the other
-	./tools/fuzz.sh $(or $(TIME),60s)
+fuzz: ## every fuzz target for TIME, one after the other; SEED repeats a run
+	SEED=$(SEED) ./tools/fuzz.sh $(or $(TIME),60s)
 
 .PHONY: vuln
 vuln: ## known vulnerabilities in what the programs call, where their database can be reached
