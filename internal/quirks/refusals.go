@@ -57,8 +57,8 @@ var added = []struct {
 }{
 	// k8s.io/apiextensions-apiserver pkg/registry/customresource/validator.go v0.37.2: metadata that do not decode
 	{"1.37", "", pattern.New(`^metadata$`), nil},
-	// pkg/apis/apps/validation/validation.go v1.35.4: claims of a StatefulSet
-	{"1.35", "StatefulSet", pattern.New(`^spec\.volumeClaimTemplates\[`), nil},
+	// pkg/apis/apps/validation/validation.go v1.34.4: claims of a StatefulSet
+	{"1.34", "StatefulSet", pattern.New(`^spec\.volumeClaimTemplates\[`), nil},
 	// pkg/apis/apps/validation/validation.go v1.34.4: the Pods of a StatefulSet, of which minors before only require
 	// that they always run
 	{"1.34", "StatefulSet", pattern.New(`^spec\.template\.spec\.\w+[.\[]`), nil},

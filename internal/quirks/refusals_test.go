@@ -51,6 +51,7 @@ func TestRefusalsOfStatefulSets(t *testing.T) {
 		field.Forbidden(path.Child("activeDeadlineSeconds"), "activeDeadlineSeconds in StatefulSet is not Supported"),
 		field.Invalid(field.NewPath("spec", "serviceName"), "A", "a label"),
 		field.Invalid(field.NewPath("spec", "template", "labels"), "é", "a label"),
+		field.Required(field.NewPath("spec", "volumeClaimTemplates").Index(0).Child("spec", "accessModes"), ""),
 	}
 	for _, c := range []struct {
 		minor, kind string
@@ -58,8 +59,8 @@ func TestRefusalsOfStatefulSets(t *testing.T) {
 	}{
 		{"1.32", "StatefulSet", []int{3, 4, 6}},
 		{"1.33", "StatefulSet", []int{3, 4, 5, 6}},
-		{"1.34", "StatefulSet", []int{0, 1, 2, 3, 4, 5, 6}},
-		{"1.30", "Deployment", []int{0, 1, 2, 3, 4, 5, 6}},
+		{"1.34", "StatefulSet", []int{0, 1, 2, 3, 4, 5, 6, 7}},
+		{"1.30", "Deployment", []int{0, 1, 2, 3, 4, 5, 6, 7}},
 	} {
 		var want []string
 		for _, i := range c.want {
