@@ -277,6 +277,30 @@ func choose(field, value string) chromedp.Action {
 		e.dispatchEvent(new Event("change")); return e.value })()`, field, value), nil)
 }
 
+// TestExampleAgain changes an example and chooses it again: its own texts are back.
+func TestExampleAgain(t *testing.T) {
+	const name = "replica-limit"
+	ctx, address, _ := open(t)
+	var first, changed, again []item
+	var menu string
+	if err := chromedp.Run(ctx, chromedp.Navigate(address), waitFor(decided), example(name),
+		chromedp.Evaluate(items, &first),
+		chromedp.Click("#tab-objects"), chromedp.Focus("#pane-objects .cm-content"),
+		chromedp.KeyEvent("a", chromedp.KeyModifiers(input.ModifierCtrl)),
+		chromedp.Evaluate(`window.celgateAnswered = null`, nil),
+		input.InsertText("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"),
+		waitFor(decided), chromedp.Evaluate(items, &changed),
+		chromedp.Value("#example", &menu), example(name), chromedp.Evaluate(items, &again)); err != nil {
+		t.Fatal(err, complaint(ctx))
+	}
+	if menu != "" {
+		t.Errorf("the menu still names %s, whose texts these are not", menu)
+	}
+	if slices.Equal(first, changed) || !slices.Equal(first, again) {
+		t.Errorf("first %v, changed %v, again %v", first, changed, again)
+	}
+}
+
 // TestProofs asks for proofs, tries the request of a counterexample, and stops a proof.
 func TestProofs(t *testing.T) {
 	ctx, address, _ := open(t)

@@ -188,6 +188,7 @@ async function check() {
 // edited is for changes by the reader, which the browser keeps.
 function edited() {
   if (filling) return;
+  $("example").value = ""; // these texts are no example, which can be chosen again
   changed();
   keep();
 }
