@@ -67,6 +67,7 @@ func TestBuiltins(t *testing.T) {
 		}
 		compare := func(what string, object map[string]any, server, ours field.ErrorList) {
 			of.asked++
+			ours = slices.DeleteFunc(ours, func(e *field.Error) bool { return strings.HasSuffix(e.Detail, ofStorage) })
 			want, got := sortedTexts(server), sortedTexts(ours)
 			want, got = slices.Compact(want), slices.Compact(got)
 			switch {
@@ -142,6 +143,9 @@ func TestBuiltins(t *testing.T) {
 		}
 	}
 }
+
+// ofStorage ends messages of the storage of Services, which refuses them before the validation that this test asks.
+const ofStorage = "when multiple IP families are specified"
 
 // firstDifference is the first text that only one of two lists has.
 func firstDifference(want, got []string) string {

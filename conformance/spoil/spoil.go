@@ -150,7 +150,8 @@ var (
 	words = []string{"", "a", "Not_Valid!", "Sometimes", "-a", "a-", "UPPER", "a/b", "../a", "/a", "..", "a b", "a.b",
 		"1.2.3.4", "010.0.0.1", "10.0.0.0/8", "http", "*.example.com", "é", "0", "Never", "Always", "None", "Local",
 		"Delete",
-		"example.com/a", "system:a", "linux", "windows", "HTTP2", "* * * * *", "kubernetes.io/tls", strings.Repeat("a", 64), strings.Repeat("a",
+		"example.com/a", "system:a", "linux", "windows", "HTTP2", "IPv6", "SingleStack",
+		"* * * * *", "kubernetes.io/tls", strings.Repeat("a", 64), strings.Repeat("a",
 			254)}
 	numbers    = []int64{-1, 0, 1, 2, 80, 101, 600, 4000, 65535, 65536, 1 << 31, 1<<31 - 1}
 	quantities = []string{"-1", "0", "1", "1.5", "100m", "10Gi", "1n"}
@@ -218,11 +219,12 @@ func newValue(r *rand.Rand, t *shape.Type, was any, depth int) any {
 	return nil
 }
 
-// respell returns other spellings of an address or a network, which some servers accept; none for other values.
+// respell returns other spellings of an address or a network, which some servers accept, and an address of the other
+// family; none for other values.
 func respell(v any) []string {
 	text, _ := v.(string)
 	if addr, err := netip.ParseAddr(text); err == nil && addr.Is4() {
-		return []string{"0" + text, "::ffff:" + text, text + " "}
+		return []string{"0" + text, "::ffff:" + text, text + " ", "fd00::1"}
 	}
 	if net, err := netip.ParsePrefix(text); err == nil && net.Addr().Is4() {
 		return []string{"0" + text, fmt.Sprintf("::ffff:%s/%d", net.Addr(), 96+net.Bits()),

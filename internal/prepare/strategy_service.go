@@ -142,11 +142,11 @@ func chooseFamilies(s *members, old map[string]any) {
 	was, _ := old["ipFamilyPolicy"].(string)
 	switch {
 	case was != "":
-		s.fillText("ipFamilyPolicy", was)
+		s.fill("ipFamilyPolicy", was)
 	case selectorless:
-		s.fillText("ipFamilyPolicy", dualStack)
+		s.fill("ipFamilyPolicy", dualStack)
 	default:
-		s.fillText("ipFamilyPolicy", singleStack)
+		s.fill("ipFamilyPolicy", singleStack)
 	}
 	policy := s.text("ipFamilyPolicy")
 	if old != nil && policy == singleStack {
@@ -155,6 +155,9 @@ func chooseFamilies(s *members, old map[string]any) {
 				s.set(name, list[:1:1])
 			}
 		}
+	}
+	if contradictsStack(s) {
+		return
 	}
 	given, _ := s.m["ipFamilies"].([]any)
 	families := slices.Clip(given)
@@ -176,6 +179,11 @@ func chooseFamilies(s *members, old map[string]any) {
 	if len(families) != len(given) {
 		s.set("ipFamilies", families)
 	}
+}
+
+// contradictsStack reports whether a Service has more than one address or family, but must not.
+func contradictsStack(s *members) bool {
+	return s.text("ipFamilyPolicy") == singleStack && max(size(s.m["clusterIPs"]), size(s.m["ipFamilies"])) > 1
 }
 
 // staysDualStack reports whether an update leaves a Service that prefers dual stack unchanged
@@ -201,10 +209,12 @@ type allocator struct {
 	last  int64          // the highest port that was allocated
 }
 
-// addresses allocates an address for each family without one (allocClusterIPs).
+// addresses allocates an address for each family without one (allocClusterIPs). It leaves addresses that the server
+// refuses first.
 func (a *allocator) addresses(s *members) {
 	given, _ := s.m["clusterIPs"].([]any)
-	if !clusterIP(s.m) || len(given) > 0 && given[0] == headless {
+	first := s.text("clusterIP")
+	if !clusterIP(s.m) || contradictsStack(s) || len(given) > 0 && (first == headless || first == "" || first != given[0]) {
 		return
 	}
 	families, _ := s.m["ipFamilies"].([]any)

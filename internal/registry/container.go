@@ -272,6 +272,35 @@ func (j *judge) fileKeyRef(p *place) {
 	}
 }
 
+// envFiles requires the files of variables to be in volumes of the Pod that begin empty.
+func (j *judge) envFiles(spec, volumes *place) {
+	eachContainer(spec, func(c *place) {
+		env := c.member("env")
+		for i := range env.size() {
+			at := env.item(i)
+			from := at.member("valueFrom")
+			file := from.member("fileKeyRef")
+			if !file.has() {
+				continue
+			}
+			name := file.member("volumeName")
+			var source *place
+			for k := range volumes.size() {
+				volume := volumes.item(k)
+				if own := volume.member("name"); own.text() == name.text() {
+					source = &volume
+				}
+			}
+			switch {
+			case source == nil:
+				j.notFound(&name, name.text(), "")
+			case !hasMember(source, "emptyDir"):
+				j.invalid(&name, name.text(), "referenced volume must be of type emptyDir")
+			}
+		}
+	})
+}
+
 func (j *judge) variablesFrom(list *place) {
 	for i := range list.size() {
 		at := list.item(i)

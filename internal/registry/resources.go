@@ -2,6 +2,7 @@ package registry
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -166,6 +167,83 @@ func (j *judge) claimNames(list *place, claims []string) {
 				detail += ": " + strings.Join(claims, ", ")
 			}
 			j.notFound(&at, name.text(), detail)
+		}
+	}
+}
+
+// sumOf returns what the containers of a Pod need of each resource by a member of their resources, at any time: all
+// containers that stay, or one init container beside those before it that stay.
+func sumOf(spec *place, member string) map[string]resource.Quantity {
+	add := func(to map[string]resource.Quantity, c *place) {
+		resources := c.member("resources")
+		amounts := resources.member(member)
+		for _, name := range amounts.keys() {
+			at := amounts.key(name)
+			q := to[name].DeepCopy()
+			q.Add(at.quantity())
+			to[name] = q
+		}
+	}
+	sum, stay, most := map[string]resource.Quantity{}, map[string]resource.Quantity{}, map[string]resource.Quantity{}
+	containers, initial := spec.member("containers"), spec.member("initContainers")
+	for i := range containers.size() {
+		c := containers.item(i)
+		add(sum, &c)
+	}
+	for i := range initial.size() {
+		c := initial.item(i)
+		needed := stay
+		if policy := c.member("restartPolicy"); policy.text() == "Always" {
+			add(sum, &c)
+			add(stay, &c)
+		} else {
+			needed = maps.Clone(stay)
+			add(needed, &c)
+		}
+		raise(most, needed)
+	}
+	raise(sum, most)
+	return sum
+}
+
+// raise makes quantities at least as great as others.
+func raise(quantities, others map[string]resource.Quantity) {
+	for name, q := range others {
+		if had, ok := quantities[name]; !ok || q.Cmp(had) > 0 {
+			quantities[name] = q
+		}
+	}
+}
+
+// compareResources requires the resources of a Pod, p, to suffice for its containers.
+func (j *judge) compareResources(p, spec *place) {
+	requests, limits, containers := p.member("requests"), p.member("limits"), spec.member("containers")
+	suffices := func(list *place, member string, concerns func(name string) bool) {
+		sums := sumOf(spec, member)
+		for _, name := range slices.Sorted(maps.Keys(sums)) {
+			at, sum := list.key(name), sums[name]
+			if q := at.quantity(); at.has() && concerns(name) && sum.Cmp(q) > 0 {
+				j.invalid(&at, q.String(), fmt.Sprintf("must be greater than or equal to aggregate container %s of %s",
+					member, sum.String()))
+			}
+		}
+	}
+	suffices(&requests, "requests", func(string) bool { return true })
+	suffices(&limits, "limits", func(name string) bool { return strings.HasPrefix(name, hugePages) })
+	shown := p.member("containers")
+	for i := range containers.size() {
+		c := containers.item(i)
+		own := c.member("resources")
+		list := own.member("limits")
+		for _, name := range list.keys() {
+			at, most := list.key(name), limits.key(name)
+			q, highest := at.quantity(), most.quantity()
+			if most.has() && q.Cmp(highest) > 0 {
+				below := place{above: &shown, index: i, step: toItem}
+				of := below.key(name)
+				at = of.member("limits") // the server's path
+				j.invalid(&at, q.String(), "must be less than or equal to pod limits of "+highest.String())
+			}
 		}
 	}
 }

@@ -15,6 +15,11 @@ func (j *judge) service(object, old *place) {
 	spec, metadata := object.member("spec"), object.member("metadata")
 	kind, ports, ips, class := spec.member("type"), spec.member("ports"), spec.member("clusterIPs"),
 		spec.member("loadBalancerClass")
+	if kind.text() != "ExternalName" {
+		if j.clusterIPs(&spec, &ips); len(j.found) > 0 {
+			return // the server does not allocate any then, and looks at nothing else
+		}
+	}
 	if old != nil {
 		before := old.member("spec")
 		oldKind, oldClass := before.member("type"), before.member("loadBalancerClass")
@@ -38,9 +43,6 @@ func (j *judge) service(object, old *place) {
 	selector := spec.member("selector")
 	j.labels(&selector)
 	j.sessionAffinity(&spec)
-	if kind.text() != "ExternalName" {
-		j.clusterIPs(&spec, &ips)
-	}
 	external := spec.member("externalIPs")
 	for i, ip := range external.texts() {
 		at := external.item(i)
@@ -139,6 +141,7 @@ func (j *judge) sessionAffinity(spec *place) {
 func (j *judge) clusterIPs(spec, ips *place) {
 	first, families, policy := spec.member("clusterIP"), spec.member("ipFamilies"), spec.member("ipFamilyPolicy")
 	given := ips.texts()
+	before := len(j.found)
 	switch {
 	case first.text() == "" && len(given) > 0:
 		j.invalid(ips, ips.value, "must be empty when `clusterIP` is not specified")
@@ -156,7 +159,10 @@ func (j *judge) clusterIPs(spec, ips *place) {
 		}
 		seen[family] = true
 	}
-	j.oneOf(&policy, "PreferDualStack", "RequireDualStack", "SingleStack")
+	known := []string{"PreferDualStack", "RequireDualStack", "SingleStack"}
+	if policy.has() && !slices.Contains(known, policy.text()) {
+		j.addUnknown(&policy, policy.text(), known...)
+	}
 	wrong := false
 	for i, ip := range given {
 		if i == 0 && ip == "None" {
@@ -188,6 +194,18 @@ func (j *judge) clusterIPs(spec, ips *place) {
 		if isSix := netutils.IsIPv6String(given[i]); isSix != (family == "IPv6") && (family == "IPv4" ||
 			family == "IPv6") {
 			j.invalid(&at, given[i], fmt.Sprintf("expected an %s value as indicated by `ipFamilies[%d]`", family, i))
+		}
+	}
+	if len(j.found) > before || policy.text() != "SingleStack" {
+		return
+	}
+	for _, of := range []struct {
+		size int
+		what string
+	}{{ips.size(), "cluster IPs"}, {families.size(), "IP families"}} {
+		if of.size == 2 {
+			j.invalid(&policy, policy.text(),
+				"must be 'RequireDualStack' or 'PreferDualStack' when multiple "+of.what+" are specified")
 		}
 	}
 }

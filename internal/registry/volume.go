@@ -2,10 +2,12 @@ package registry
 
 import (
 	"fmt"
+	"math"
 	"path"
 	"slices"
 	"strings"
 
+	metavalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
@@ -196,10 +198,10 @@ func (j *judge) projection(p *place) {
 	j.fileMode(&mode)
 	paths := map[string]bool{}
 	take := func(path, shown string) {
-		if path != "" && paths[path] {
+		if paths[path] {
 			j.invalid(p, shown, "conflicting duplicate paths")
 		}
-		paths[path] = true
+		paths[path] = path != ""
 	}
 	for i := range sources.size() {
 		at := sources.item(i)
@@ -233,10 +235,18 @@ func (j *judge) projection(p *place) {
 			count++
 			j.tokenFile(p, &source)
 		}
-		for _, kind := range []string{"clusterTrustBundle", "podCertificate"} {
-			if hasMember(&at, kind) {
-				count++
+		if source := at.member("clusterTrustBundle"); source.has() {
+			count++
+			j.trustBundle(&source)
+			path := source.member("path")
+			if paths[path.text()] {
+				j.invalid(p, path.text(), "conflicting duplicate paths")
 			}
+			paths[path.text()] = true
+		}
+		if source := at.member("podCertificate"); source.has() {
+			count++
+			j.podCertificate(&source, func(path string) { take(path, path) })
 		}
 		if count > 1 {
 			j.forbidden(&at, "may not specify more than 1 volume type per source")
@@ -258,6 +268,120 @@ func (j *judge) tokenFile(volume, p *place) {
 	below.value = given.value
 	if j.needs(&below) {
 		j.forgive("token path", func() { j.localPath(&below) })
+	}
+}
+
+// trustBundle judges a file of trusted certificates.
+func (j *judge) trustBundle(p *place) {
+	name, signer, selector, path := p.member("name"), p.member("signerName"), p.member("labelSelector"),
+		p.member("path")
+	switch {
+	case name.has() && signer.has():
+		j.invalid(p, p.value, "only one of name and signerName may be used")
+	case name.has():
+		if name.text() == "" {
+			j.require(&name, "must be a valid object name")
+		}
+		for _, message := range checkBundleName(name.text()) {
+			j.invalid(&name, name.text(), "not a valid clustertrustbundlename: "+message)
+		}
+		if selector.has() {
+			j.invalid(&selector, selector.selector(), "labelSelector must be unset if name is specified")
+		}
+	case signer.has():
+		if signer.text() == "" {
+			j.require(&signer, "must be a valid signer name")
+		}
+		j.signerName(&signer)
+		j.labelSelector(&selector)
+	default:
+		j.require(p, "either name or signerName must be specified")
+	}
+	j.needs(&path)
+	j.localPath(&path)
+}
+
+// checkBundleName returns what is wrong with the name of a ClusterTrustBundle, which may begin with that of a signer.
+func checkBundleName(name string) []string {
+	at := strings.LastIndex(name, ":")
+	if at == 0 {
+		return []string{`ClusterTrustBundle without signer name must not have ":" in its name`}
+	}
+	if at > 0 && strings.Contains(name[:at], "/") {
+		return []string{fmt.Sprintf("ClusterTrustBundle for signerName %s must be named with prefix %s:",
+			strings.ReplaceAll(name[:at], ":", "/"), strings.ReplaceAll(name[:at], "/", ":"))}
+	}
+	return validation.IsDNS1123Subdomain(name[at+1:])
+}
+
+// signerName requires the name of a signer of certificates, a domain and a path.
+func (j *judge) signerName(p *place) {
+	const maxPath = validation.DNS1123SubdomainMaxLength + 1 + validation.DNS1123LabelMaxLength
+	if !j.needs(p) {
+		return
+	}
+	text := p.text()
+	domain, path, ok := strings.Cut(text, "/")
+	if !ok || strings.Contains(path, "/") {
+		j.invalid(p, text, "must be a fully qualified domain and path of the form 'example.com/signer-name'")
+		return
+	}
+	if len(domain) > validation.DNS1123SubdomainMaxLength {
+		j.tooLong(p, validation.DNS1123SubdomainMaxLength)
+	}
+	each := func(part string, check func(string) []string) {
+		for label := range strings.SplitSeq(part, ".") {
+			if messages := check(label); len(messages) > 0 {
+				for _, message := range messages {
+					j.invalid(p, part, fmt.Sprintf("validating label %q: %s", label, message))
+				}
+				return
+			}
+		}
+	}
+	each(domain, validation.IsDNS1123Label)
+	if !strings.Contains(domain, ".") {
+		j.invalid(p, domain, "should be a domain with at least two segments separated by dots")
+	}
+	each(path, validation.IsDNS1123Subdomain)
+	if most := validation.DNS1123SubdomainMaxLength + 1 + maxPath; len(text) > most {
+		j.tooLong(p, most)
+	}
+}
+
+// podCertificate judges the files of a certificate for the Pod; take notes each path.
+func (j *judge) podCertificate(p *place, take func(path string)) {
+	signer, annotations, key, expiry := p.member("signerName"), p.member("userAnnotations"), p.member("keyType"),
+		p.member("maxExpirationSeconds")
+	j.signerName(&signer)
+	given, _ := annotations.value.(map[string]any)
+	for _, name := range annotations.keys() {
+		j.add(validation.IsDomainPrefixedKey(annotations.path(), strings.ToLower(name))...)
+	}
+	if metavalidation.ValidateAnnotationsSize(texts(given)) != nil {
+		j.tooLong(&annotations, metavalidation.TotalAnnotationSizeLimitB)
+	}
+	known := []string{"RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519"}
+	if !slices.Contains(known, key.text()) {
+		j.addUnknown(&key, key.text(), known...)
+	}
+	const day, least = 24 * 60 * 60, 60 * 60
+	most := int64(91 * day)
+	if domain, _, _ := strings.Cut(signer.text(), "/"); strings.HasSuffix("."+domain, ".kubernetes.io") {
+		most = day
+	}
+	j.restrict(&expiry, least, math.MaxInt64, fmt.Sprintf("if provided, maxExpirationSeconds must be >= %d", least))
+	j.restrict(&expiry, math.MinInt64, most, fmt.Sprintf("if provided, maxExpirationSeconds must be <= %d", most))
+	files := 0
+	for _, member := range []string{"credentialBundlePath", "keyPath", "certificateChainPath"} {
+		if path := p.member(member); path.text() != "" {
+			files++
+			j.localPath(&path)
+			take(path.text())
+		}
+	}
+	if files == 0 {
+		j.require(p, "specify at least one of credentialBundlePath, keyPath, and certificateChainPath")
 	}
 }
 
@@ -293,6 +417,14 @@ func (j *judge) ephemeral(p *place) {
 	annotations, labels := metadata.member("annotations"), metadata.member("labels")
 	j.annotations(&annotations)
 	j.labels(&labels)
+	for _, member := range []string{"name", "generateName", "namespace", "selfLink", "uid", "resourceVersion",
+		"generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "ownerReferences",
+		"finalizers", "managedFields"} {
+		if at := metadata.member(member); at.size() > 0 || at.text() != "" || at.number() != 0 ||
+			at.has() && member == "deletionGracePeriodSeconds" {
+			j.forbidden(&at, "cannot be set")
+		}
+	}
 	j.claim(&spec)
 }
 
