@@ -1,9 +1,6 @@
 package quirks
 
 import (
-	"errors"
-	"fmt"
-	"reflect"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -20,7 +17,7 @@ type rewording struct {
 }
 
 // shared are the rewordings for objects of all kinds (k8s.io/apimachinery pkg/util/validation and k8s.io/kubernetes
-// pkg/apis/core/validation/validation.go of each minor).
+// pkg/apis/{core,networking,rbac}/validation/validation.go of each minor).
 var shared = []rewording{
 	{"1.35", pattern.New(``), pattern.New(`\b(must be no more than \d+) bytes`), "$1 characters"},
 	{"1.34", pattern.New(`\bspec\.[hH]ost\w+$`), pattern.New("^when `hostUsers` is false$"),
@@ -78,6 +75,17 @@ var added = []struct {
 		pattern.New(`^spec\.(scaleTargetRef|metrics\[\d+\]\.object\.describedObject)\.apiVersion$`), nil},
 }
 
+// moved are the fields that older minors name by other paths
+// (pkg/apis/{core,node}/validation/validation.go of each minor).
+var moved = []struct {
+	since string         // first minor with the newest path
+	field pattern.Regexp // the newest path
+	was   string         // the older path
+}{
+	{"1.35", pattern.New(`^scheduling\.tolerations\[`), "scheduling.tolerations.tolerations["},
+	{"1.37", pattern.New(`\bspec\.shareProcessNamespace$`), "spec.securityContext.shareProcessNamespace"},
+}
+
 // Refusals returns the errors of a minor about an object of a kind, given the errors of the newest.
 func Refusals(minor, kind string, errs field.ErrorList) field.ErrorList {
 	errs = slices.DeleteFunc(slices.Clone(errs), func(e *field.Error) bool {
@@ -89,12 +97,20 @@ func Refusals(minor, kind string, errs field.ErrorList) field.ErrorList {
 		}
 		return false
 	})
-	return reword(minor, errs, shared)
+	said := reword(minor, errs, shared, builtinAsGo)
+	for _, e := range said {
+		for _, m := range moved {
+			if IsBefore(minor, m.since) {
+				e.Field = m.field().ReplaceAllString(e.Field, m.was)
+			}
+		}
+	}
+	return said
 }
 
 // PolicyRefusals is [Refusals] for a native policy or binding.
 func PolicyRefusals(minor string, errs field.ErrorList) field.ErrorList {
-	said := reword(minor, errs, slices.Concat(shared, rewordings))
+	said := reword(minor, errs, slices.Concat(shared, rewordings), policyAsGo)
 	if IsBefore(minor, "1.32") {
 		for _, e := range said {
 			e.Field = misspelt().ReplaceAllString(e.Field, "spec.matchResouces")
@@ -103,12 +119,12 @@ func PolicyRefusals(minor string, errs field.ErrorList) field.ErrorList {
 	return said
 }
 
-func reword(minor string, errs field.ErrorList, rules []rewording) field.ErrorList {
+func reword(minor string, errs field.ErrorList, rules []rewording, asGo func(*field.Error) any) field.ErrorList {
 	said := slices.Clone(errs)
 	for i, e := range errs {
 		older := *e
 		if IsBefore(minor, "1.34") {
-			older.BadValue = AsGo(e.BadValue)
+			older.BadValue = asGo(e)
 		}
 		for _, r := range rules {
 			if IsBefore(minor, r.since) && r.field().MatchString(e.Field) {
@@ -119,32 +135,6 @@ func reword(minor string, errs field.ErrorList, rules []rewording) field.ErrorLi
 	}
 	return said
 }
-
-// AsGo is a refused value as minors before 1.34 write it: lists and maps not as JSON
-// (k8s.io/apimachinery pkg/util/validation/field/errors.go v0.33.13).
-func AsGo(value any) any {
-	if value == nil {
-		return "null"
-	}
-	switch reflect.TypeOf(value).Kind() {
-	case reflect.Map, reflect.Slice:
-		return goSyntax{value}
-	}
-	return value
-}
-
-// goSyntax has no form in JSON, so that errors write it as Go does, with the types that the server validates.
-type goSyntax struct{ value any }
-
-func (g goSyntax) String() string {
-	return validated().ReplaceAllString(fmt.Sprintf("%#v", g.value), "admissionregistration.")
-}
-
-// validated are the packages in whose place the server has that of its internal types.
-var validated = pattern.New(`\b(policy|v1)\.`)
-
-// MarshalJSON returns an error.
-func (g goSyntax) MarshalJSON() ([]byte, error) { return nil, errors.ErrUnsupported }
 
 // NamespacesResource returns how a minor names the resource of namespaces in its error about one that does not exist
 // (k8s.io/client-go listers/core/v1/namespace.go v0.30.14).

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -100,6 +101,41 @@ func TestRefusalsOfPods(t *testing.T) {
 		got := Refusals(c.minor, "Deployment", field.ErrorList{value, key, policy, name, devices})
 		if got.ToAggregate().Error() != c.want.ToAggregate().Error() {
 			t.Errorf("%s: %v, not %v", c.minor, got, c.want)
+		}
+	}
+}
+
+// Values and paths of built-in kinds, as kube-apiserver 1.33 writes them.
+func TestRefusalsInGo(t *testing.T) {
+	template := field.NewPath("spec", "template", "metadata", "labels")
+	for _, c := range []struct {
+		err  *field.Error
+		want string
+	}{
+		{field.Invalid(template, map[string]any{"app": "web"}, "no match"),
+			`spec.template.metadata.labels: Invalid value: map[string]string{"app":"web"}: no match`},
+		{field.Invalid(template, nil, "no match"),
+			`spec.template.metadata.labels: Invalid value: map[string]string(nil): no match`},
+		{field.Invalid(field.NewPath("spec", "selector"), &metav1.LabelSelector{}, "empty"),
+			`spec.selector: Invalid value: v1.LabelSelector{MatchLabels:map[string]string(nil), ` +
+				`MatchExpressions:[]v1.LabelSelectorRequirement(nil)}: empty`},
+		{field.Invalid(field.NewPath("spec", "scopes"), []any{"A"}, "unsupported scope"),
+			`spec.scopes: Invalid value: []core.ResourceQuotaScope{"A"}: unsupported scope`},
+		{field.Invalid(field.NewPath("rules").Index(0).Child("nonResourceURLs"), []any{"/a"}, "no"),
+			`rules[0].nonResourceURLs: Invalid value: []string{"/a"}: no`},
+		{field.Invalid(field.NewPath("spec", "maxUnavailable"), "150%", "must not be greater than 100%"),
+			`spec.maxUnavailable: Invalid value: intstr.IntOrString{Type:1, IntVal:0, StrVal:"150%"}: ` +
+				`must not be greater than 100%`},
+		{field.Invalid(field.NewPath("spec", "hard").Key("a"), "a", "must be a standard resource for quota"),
+			`spec.hard[a]: Invalid value: a: must be a standard resource for quota`},
+		{field.NotSupported(field.NewPath("scheduling", "tolerations").Index(0).Child("effect"), "A", []string{"B"}),
+			`scheduling.tolerations.tolerations[0].effect: Unsupported value: "A": supported values: "B"`},
+	} {
+		if got := Refusals("1.33", "Deployment", field.ErrorList{c.err})[0].Error(); got != c.want {
+			t.Errorf("got  %s\nwant %s", got, c.want)
+		}
+		if got := Refusals("1.37", "Deployment", field.ErrorList{c.err})[0].Error(); got != c.err.Error() {
+			t.Errorf("in 1.37: %s", got)
 		}
 	}
 }

@@ -530,7 +530,8 @@ func (j *judge) seccomp(p *place) {
 	switch {
 	case kind.text() != "Localhost":
 		if profile.has() {
-			j.invalid(&profile, p.value, "can only be set when seccomp type is Localhost")
+			shown := struct{ Type, LocalhostProfile string }{kind.text(), profile.text()}
+			j.invalid(&profile, shown, "can only be set when seccomp type is Localhost")
 		}
 	case !profile.has():
 		j.require(&profile, "must be set when seccomp type is Localhost")

@@ -338,8 +338,11 @@ func (j *judge) traffic(spec *place, kind string) {
 		j.require(&inner, "")
 	}
 	if distribution.has() {
-		if known := []string{"PreferClose", "PreferSameZone", "PreferSameNode"}; !slices.Contains(known,
-			distribution.text()) {
+		known := []string{"PreferClose", "PreferSameZone", "PreferSameNode"}
+		if j.lacks("PreferSameTrafficDistribution") {
+			known = known[:1]
+		}
+		if !slices.Contains(known, distribution.text()) {
 			j.unknownValue(&distribution, distribution.text(), known...)
 		}
 	}

@@ -23,7 +23,10 @@ var volumeSources []volumeSource
 func init() {
 	volumeSources = []volumeSource{
 		{"hostPath", "hostPath", (*judge).hostPath}, {"gitRepo", "gitRepo", (*judge).gitRepo},
-		{"gcePersistentDisk", "gcePersistentDisk", func(j *judge, p *place) { j.disk(p, "pdName") }},
+		{"gcePersistentDisk", "gcePersistentDisk", func(j *judge, p *place) {
+			p.name = "persistentDisk" // as the server names it here
+			j.disk(p, "pdName")
+		}},
 		{"awsElasticBlockStore", "awsElasticBlockStore", func(j *judge, p *place) { j.disk(p, "volumeID") }},
 		{"secret", "secret", func(j *judge, p *place) { j.files(p, "secretName") }}, {"nfs", "nfs", (*judge).nfs},
 		{"iscsi", "iscsi", (*judge).iscsi}, {"glusterfs", "glusterfs", requiring("endpoints", "path")},
@@ -50,7 +53,10 @@ func init() {
 		{"scaleIO", "scaleIO", requiring("gateway", "system", "volumeName")}, {"csi", "csi", (*judge).csi},
 		{"ephemeral", "ephemeral", (*judge).ephemeral},
 		{"image", "image", func(j *judge, p *place) {
-			policy := p.member("pullPolicy")
+			reference, policy := p.member("reference"), p.member("pullPolicy")
+			if reference.text() == "" {
+				j.forgive("reference of an image volume", func() { j.require(&reference, "") })
+			}
 			j.needsOneOf(&policy, "Always", "IfNotPresent", "Never")
 		}},
 	}

@@ -22,6 +22,7 @@ var introduced = map[string]string{
 	"ContainerRestartPolicyRule":           "1.34",
 	"EnvFiles":                             "1.34",
 	"PodLifecycleSleepActionAllowZero":     "1.32",
+	"PreferSameTrafficDistribution":        "1.33",
 	"RelaxedServiceNameValidation":         "1.34",
 	"RestartAllContainersOnContainerExits": "1.35",
 	"StrictIPCIDRValidation":               "1.33",
