@@ -77,7 +77,7 @@ func Spoil(r *rand.Rand, object map[string]any, typ *shape.Type) (spoiled map[st
 		spoiled = runtime.DeepCopyJSON(object)
 		present, absent := places(spoiled, typ, "")
 		from := present
-		if r.IntN(5) == 0 {
+		if len(present) == 0 || len(absent) > 0 && r.IntN(5) == 0 {
 			from = absent
 		}
 		p := from[r.IntN(len(from))]
@@ -150,7 +150,7 @@ var (
 	words = []string{"", "a", "Not_Valid!", "Sometimes", "-a", "a-", "UPPER", "a/b", "../a", "/a", "..", "a b", "a.b",
 		"1.2.3.4", "010.0.0.1", "10.0.0.0/8", "http", "*.example.com", "é", "0", "Never", "Always", "None", "Local",
 		"Delete",
-		"example.com/a", "system:a", "linux", "windows", "HTTP2", "IPv6", "SingleStack",
+		"example.com/a", "system:a", "system-a", "linux", "windows", "HTTP2", "IPv6", "SingleStack",
 		"* * * * *", "kubernetes.io/tls", strings.Repeat("a", 64), strings.Repeat("a",
 			254)}
 	numbers    = []int64{-1, 0, 1, 2, 80, 101, 600, 4000, 65535, 65536, 1 << 31, 1<<31 - 1}

@@ -252,6 +252,9 @@ func (j *judge) topology(p *place) map[string]any {
 	return term
 }
 
+// systemPriorities are the values of the classes that every cluster has.
+var systemPriorities = map[string]int64{"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
+
 func (j *judge) priorityClass(object, old *place) {
 	value, policy, metadata := object.member("value"), object.member("preemptionPolicy"), object.member("metadata")
 	const most = 1_000_000_000
@@ -265,8 +268,19 @@ func (j *judge) priorityClass(object, old *place) {
 		}
 		return
 	}
-	if name := metadata.member("name"); !strings.HasPrefix(name.text(), "system-") && value.number() > most {
-		j.forbidden(&value, fmt.Sprintf("maximum allowed value of a user defined priority is %d", most))
+	name, global := metadata.member("name"), object.member("globalDefault")
+	const reserved = "priority class names with 'system-' prefix are reserved for system use only. error: "
+	switch known, isKnown := systemPriorities[name.text()]; {
+	case !strings.HasPrefix(name.text(), "system-"):
+		if value.number() > most {
+			j.forbidden(&value, fmt.Sprintf("maximum allowed value of a user defined priority is %d", most))
+		}
+	case !isKnown:
+		j.forbidden(&name, reserved+name.text()+" is not a known system priority class")
+	case value.number() != known:
+		j.forbidden(&name, fmt.Sprintf("%svalue of %s PriorityClass must be %d", reserved, name.text(), known))
+	case global.isTrue():
+		j.forbidden(&name, reserved+"globalDefault of "+name.text()+" PriorityClass must be false")
 	}
 	if policy.has() {
 		j.needsOneOf(&policy, "PreemptLowerPriority", "Never")

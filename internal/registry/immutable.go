@@ -1,6 +1,10 @@
 package registry
 
-import "github.com/celgate/celgate/internal/tree"
+import (
+	"strings"
+
+	"github.com/celgate/celgate/internal/tree"
+)
 
 // contradicts reports whether two objects have different values for a member that both have. A member of only one of
 // them is not a contradiction: an update may be an apply, which leaves out members, and a stored object may lack those
@@ -74,6 +78,7 @@ func shownText(value any) any {
 // podUpdate judges the changes of a Pod by an update.
 func (j *judge) podUpdate(object, old *place) {
 	spec, before := object.member("spec"), old.member("spec")
+	j.annotationUpdate(object, old)
 	for _, member := range []string{"containers", "initContainers"} {
 		now, then := spec.member(member), before.member(member)
 		if now.size() != then.size() {
@@ -86,9 +91,16 @@ func (j *judge) podUpdate(object, old *place) {
 		j.invalid(&deadline, deadline.number(), "must be less than or equal to previous value")
 		return
 	}
+	gates, oldGates := spec.member("schedulingGates"), before.member("schedulingGates")
+	for i := range gates.size() {
+		gate := gates.item(i)
+		if name := gate.member("name"); !oldGates.hasItem("name", name.text()) {
+			j.forbidden(&name, "only deletion is allowed, but found new scheduling gate '"+name.text()+"'")
+		}
+	}
 	free := []string{"activeDeadlineSeconds", "tolerations", "schedulingGates", "terminationGracePeriodSeconds",
 		"serviceAccount", "deprecatedServiceAccount"}
-	if gates := before.member("schedulingGates"); gates.size() > 0 {
+	if oldGates.size() > 0 {
 		free = append(free, "nodeSelector", "affinity")
 	}
 	if contradicts(withoutImages(spec.value, free), withoutImages(before.value, free)) {
@@ -96,6 +108,27 @@ func (j *judge) podUpdate(object, old *place) {
 			"`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"+
 			"`spec.tolerations` (only additions to existing tolerations),"+
 			"`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)")
+	}
+}
+
+// annotationUpdate requires a Pod to keep annotations that only new Pods may have.
+func (j *judge) annotationUpdate(object, old *place) {
+	metadata, oldMetadata := object.member("metadata"), old.member("metadata")
+	annotations, oldAnnotations := metadata.member("annotations"), oldMetadata.member("annotations")
+	for _, key := range annotations.keys() {
+		what := "AppArmor annotations"
+		switch {
+		case key == mirror:
+			what = "mirror pod annotation"
+		case !strings.HasPrefix(key, apparmorOfContainer):
+			continue
+		}
+		switch now, then := annotations.key(key), oldAnnotations.key(key); {
+		case !then.has():
+			j.forbidden(&now, "may not add "+what)
+		case now.text() != then.text():
+			j.forbidden(&now, "may not remove or update "+what)
+		}
 	}
 }
 

@@ -321,6 +321,9 @@ func (j *judge) statefulSetStrategy(p *place) {
 
 func (j *judge) job(object, old *place) {
 	spec := object.member("spec")
+	if old == nil {
+		j.generatedSelector(object, &spec)
+	}
 	j.jobSpec(&spec)
 	selector := spec.member("selector")
 	if !selector.has() {
@@ -335,6 +338,23 @@ func (j *judge) job(object, old *place) {
 	}
 	before := old.member("spec")
 	j.jobUpdate(&spec, &before)
+}
+
+// generatedSelector requires the selector of a Job to select the labels that the server gives to its Pods, unless the
+// selector is manual.
+func (j *judge) generatedSelector(object, spec *place) {
+	metadata, selector, manual := object.member("metadata"), spec.member("selector"), spec.member("manualSelector")
+	if manual.isTrue() || !selector.has() {
+		return
+	}
+	name, uid := metadata.member("name"), metadata.member("uid")
+	labels := place{value: map[string]any{
+		"job-name": name.text(), "batch.kubernetes.io/job-name": name.text(),
+		"controller-uid": uid.text(), "batch.kubernetes.io/controller-uid": uid.text(),
+	}}
+	if selects, readable := selector.selects(&labels); readable && !selects {
+		j.invalid(&selector, selector.selector(), "`selector` not auto-generated")
+	}
 }
 
 // indexedName requires the longest name of a Pod of an indexed Job to be a valid host name.
