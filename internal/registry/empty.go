@@ -41,6 +41,11 @@ func EmptyLists(kind apischema.GroupKind, object map[string]any) (paths []string
 			if isEmpty(root.At(path...)["claims"]) {
 				paths = append(paths, strings.Join(path, ".")+".claims")
 			}
+			above := path[:len(path)-1]
+			spec := root.At(above...)
+			if spec.At("os").Text("name") == "windows" && isEmpty(spec.At("securityContext")["supplementalGroups"]) {
+				paths = append(paths, strings.Join(above, ".")+".securityContext.supplementalGroups")
+			}
 		}
 	}
 	return paths
