@@ -10,8 +10,8 @@ import (
 
 // objectRules judge objects of built-in kinds except for their metadata; old is nil for a new object (the validation
 // packages of v1.37.2 below pkg/apis). A rule that older minors have in a stricter form asks for a feature of the
-// minor; package quirks removes the errors of rules that they do not have. A kind that is missing here is not validated:
-// the server may refuse its objects.
+// minor; package quirks removes the errors of rules that they do not have. A kind that is missing here is not
+// validated: the server may refuse its objects.
 var objectRules map[apischema.GroupKind]func(j *judge, object, old *place)
 
 func init() {
