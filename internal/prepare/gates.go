@@ -17,6 +17,7 @@ const (
 	containerRestartRules
 	containerStopSignals
 	csiVolumeHealth
+	customResourceFieldSelectors
 	draConsumableCapacity
 	draDerivedAttributes
 	draDeviceBindingConditions
@@ -73,6 +74,7 @@ var switches = map[feature]string{
 	containerRestartRules:        "ContainerRestartRules",
 	containerStopSignals:         "ContainerStopSignals",
 	csiVolumeHealth:              "CSIVolumeHealth",
+	customResourceFieldSelectors: "CustomResourceFieldSelectors",
 	draConsumableCapacity:        "DRAConsumableCapacity",
 	draDerivedAttributes:         "DRADerivedAttributes",
 	draDeviceBindingConditions:   "DRADeviceBindingConditions",
@@ -185,6 +187,9 @@ var gates = func() map[string]map[string]feature {
 		"k8s.io/api/apps/v1.RollingUpdateStatefulSetStrategy": {"maxUnavailable": maxUnavailableStatefulSet},
 
 		"k8s.io/api/autoscaling/v2.HPAScalingRules": {"tolerance": scalingTolerance},
+
+		"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.CustomResourceDefinitionVersion": {
+			"selectableFields": customResourceFieldSelectors},
 
 		"k8s.io/api/batch/v1.JobSpec":          {"scheduling": workloadWithJob},
 		"k8s.io/api/coordination/v1.LeaseSpec": {"strategy": leaseStrategy, "preferredHolder": leasePreferred},

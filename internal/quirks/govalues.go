@@ -42,14 +42,14 @@ var (
 	resourceName = pattern.New(`^must be a standard resource\b`)
 	percentage   = pattern.New(`^(a valid percent string must|must not be greater than 100%$)`)
 
-	// lists are the types of lists of strings, by field.
+	// lists are the types of lists of other values than strings, by field.
 	lists = []struct {
 		field pattern.Regexp
 		of    string
 	}{
 		{pattern.New(`^spec\.scopes$`), "core.ResourceQuotaScope"},
 		{pattern.New(`^spec\.policyTypes$`), "networking.PolicyType"},
-		{pattern.New(``), "string"},
+		{pattern.New(`\.onExitCodes\.values$`), "int32"},
 	}
 )
 
@@ -57,6 +57,9 @@ var (
 func builtinAsGo(e *field.Error) any {
 	switch v := e.BadValue.(type) {
 	case nil:
+		if of := listType(e.Field); of != "" {
+			return goText("[]" + of + "(nil)")
+		}
 		if labels().MatchString(e.Field) {
 			return goText(fmt.Sprintf("%#v", map[string]string(nil)))
 		}
@@ -69,12 +72,12 @@ func builtinAsGo(e *field.Error) any {
 			return goText(fmt.Sprintf("%#v", texts))
 		}
 	case []any:
-		if text, ok := strings.CutPrefix(fmt.Sprintf("%#v", v), "[]interface {}"); ok && areTexts(v) {
-			for _, l := range lists {
-				if l.field().MatchString(e.Field) {
-					return goText("[]" + l.of + text)
-				}
-			}
+		of := listType(e.Field)
+		if of == "" && areTexts(v) {
+			of = "string"
+		}
+		if of != "" {
+			return goText("[]" + of + strings.TrimPrefix(fmt.Sprintf("%#v", v), "[]interface {}"))
 		}
 	case int64:
 		if percentage().MatchString(e.Detail) {
@@ -90,6 +93,16 @@ func builtinAsGo(e *field.Error) any {
 		}
 	}
 	return AsGo(e.BadValue)
+}
+
+// listType returns the type of the items of a list in a field; "": a string, or unknown.
+func listType(name string) string {
+	for _, l := range lists {
+		if l.field().MatchString(name) {
+			return l.of
+		}
+	}
+	return ""
 }
 
 // textsOf returns a map of strings; nil: v has other values.

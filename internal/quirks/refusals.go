@@ -16,10 +16,18 @@ type rewording struct {
 	was    string         // the older wording
 }
 
-// shared are the rewordings for objects of all kinds (k8s.io/apimachinery pkg/util/validation and k8s.io/kubernetes
-// pkg/apis/{core,networking,rbac}/validation/validation.go of each minor).
+// shared are the rewordings for objects of all kinds (k8s.io/apimachinery pkg/util/validation, k8s.io/kubernetes
+// pkg/apis/{core,networking,rbac}/validation/validation.go and k8s.io/apiextensions-apiserver
+// pkg/apis/apiextensions/validation/validation.go of each minor).
 var shared = []rewording{
 	{"1.35", pattern.New(``), pattern.New(`\b(must be no more than \d+) bytes`), "$1 characters"},
+	{"1.36", pattern.New(`\.resizePolicy$`), pattern.New("^must be 'NotRequired' when pod `"),
+		"must be 'NotRequired' when `"},
+	{"1.34", pattern.New(`^spec\.parameters\.kind$`), pattern.New(`^$`), "kind is required"},
+	{"1.34", pattern.New(`^spec\.parameters\.name$`), pattern.New(`^$`), "name is required"},
+	{"1.34", pattern.New(`\bspec\.os\.name$`), pattern.New(`^$`), "cannot be empty"},
+	{"1.34", pattern.New(`\bschema\.openAPIV3Schema$`), pattern.New(`^$`), "schemas are required"},
+	{"1.37", pattern.New(`^rules\[\d+\]\.verbs$`), pattern.New(`^$`), "verbs must contain at least one value"},
 	{"1.34", pattern.New(`\bspec\.[hH]ost\w+$`), pattern.New("^when `hostUsers` is false$"),
 		"when `pod.Spec.HostUsers` is false"},
 }

@@ -128,6 +128,10 @@ func TestRefusalsInGo(t *testing.T) {
 				`must not be greater than 100%`},
 		{field.Invalid(field.NewPath("spec", "hard").Key("a"), "a", "must be a standard resource for quota"),
 			`spec.hard[a]: Invalid value: a: must be a standard resource for quota`},
+		{field.Required(field.NewPath("rules").Index(0).Child("verbs"), ""),
+			"rules[0].verbs: Required value: verbs must contain at least one value"},
+		{field.Required(field.NewPath("spec", "parameters", "name"), ""),
+			"spec.parameters.name: Required value: name is required"},
 		{field.NotSupported(field.NewPath("scheduling", "tolerations").Index(0).Child("effect"), "A", []string{"B"}),
 			`scheduling.tolerations.tolerations[0].effect: Unsupported value: "A": supported values: "B"`},
 	} {

@@ -401,8 +401,12 @@ func (j *judge) podSecurity(p, spec *place) {
 	if groups.has() && groups.text() != "Merge" && groups.text() != "Strict" {
 		j.addUnknown(&groups, groups.text(), "Merge", "Strict")
 	}
-	if label.has() && label.text() != "MountOption" && label.text() != "Recursive" {
-		j.addUnknown(&label, label.text(), "MountOption", "Recursive")
+	known := []string{"MountOption", "Recursive"}
+	if j.lacks("SELinuxMount") {
+		known = known[1:]
+	}
+	if label.has() && !slices.Contains(known, label.text()) {
+		j.forgive("change of SELinux labels", func() { j.addUnknown(&label, label.text(), known...) })
 	}
 }
 
