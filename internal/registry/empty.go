@@ -2,6 +2,8 @@ package registry
 
 import (
 	"fmt"
+	"iter"
+	"slices"
 	"strings"
 
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -28,12 +30,17 @@ func EmptyLists(kind apischema.GroupKind, object map[string]any) (paths []string
 		for i, item := range root.At("spec").List("versions") {
 			version, _ := item.(map[string]any)
 			schema := tree.Object(version).At("schema", "openAPIV3Schema")
+			at := fmt.Sprintf("spec.versions[%d].schema.openAPIV3Schema", i)
 			for _, name := range rootMembers {
 				if isEmpty(schema[name]) {
-					paths = append(paths, fmt.Sprintf("spec.versions[%d].schema.openAPIV3Schema.%s", i, name))
+					paths = append(paths, at+"."+name)
 				}
 			}
+			for below, part := range parts(schema) {
+				paths = append(paths, emptyDependencies(at+below, part)...)
+			}
 		}
+		slices.Sort(paths)
 		return paths
 	}
 	if Judges(kind) {
@@ -49,6 +56,42 @@ func EmptyLists(kind apischema.GroupKind, object map[string]any) (paths []string
 		}
 	}
 	return paths
+}
+
+// emptyDependencies returns the paths of empty dependencies, which no schema may have.
+func emptyDependencies(path string, schema tree.Object) (paths []string) {
+	if isEmpty(schema["dependencies"]) {
+		paths = append(paths, path+".dependencies")
+	}
+	for below, part := range parts(schema) {
+		paths = append(paths, emptyDependencies(path+below, part)...)
+	}
+	return paths
+}
+
+// parts yields the schemas directly in a schema, with their paths.
+func parts(schema tree.Object) iter.Seq2[string, tree.Object] {
+	return func(yield func(string, tree.Object) bool) {
+		for _, name := range []string{"properties", "patternProperties", "definitions"} {
+			for key, part := range schema.At(name) {
+				if part, ok := part.(map[string]any); ok && !yield("."+name+"["+key+"]", part) {
+					return
+				}
+			}
+		}
+		for _, name := range []string{"items", "additionalProperties", "additionalItems", "not"} {
+			if part, ok := schema[name].(map[string]any); ok && !yield("."+name, part) {
+				return
+			}
+		}
+		for _, name := range []string{"allOf", "anyOf", "oneOf"} {
+			for i, part := range schema.List(name) {
+				if part, ok := part.(map[string]any); ok && !yield(fmt.Sprintf(".%s[%d]", name, i), part) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // isEmpty reports whether a value is an empty list or map.
