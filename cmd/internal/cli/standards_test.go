@@ -164,6 +164,12 @@ spec: {policyName: %[1]s, validationActions: [Deny]}
 		if strings.Contains(spec, "Unmasked") {
 			spec = "hostUsers: false, " + spec // or the server refuses it
 		}
+		if strings.Contains(spec, "hostProcess: true") {
+			spec = "hostNetwork: true, " + spec // likewise, and if not all containers are processes of the host
+			if strings.Contains(spec, "initContainers:") {
+				spec = "securityContext: {windowsOptions: {hostProcess: true}}, " + spec
+			}
+		}
 		name := fmt.Sprintf("%s-%s-%d", strings.ReplaceAll(policy, ".", "-"), verdict, i) // as a StatefulSet may be called
 		deniedBy[name], pods[name] = policy, spec
 	}
