@@ -80,7 +80,7 @@ func NewStore() *Store {
 
 // Limit bounds the work of all later calls of Solve together, in clauses: a clause takes about a microsecond. Then they
 // give up with ErrSize. The work for a formula is always the same.
-func (s *Store) Limit(clauses int) { s.budget = clauses }
+func (s *Store) Limit(clauses int) { s.budget, s.work = clauses, 0 }
 
 func (s *Store) add(n node) Formula {
 	if f, ok := s.known[n]; ok {

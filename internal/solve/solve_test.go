@@ -225,3 +225,26 @@ func TestLargeRegularExpressions(t *testing.T) {
 		t.Errorf("%d states within a budget of 1000 clauses", states)
 	}
 }
+
+// A search that gave up for want of budget is made again with a new one.
+func TestNewBudget(t *testing.T) {
+	s := NewStore()
+	x := s.NewText("")
+	l, err := s.Matching(`^(a|b)*a(a|b){8}$`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := s.Matching(`^(a|b)*a(a|b){8}$|^c$`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	goal := []Formula{s.Member(x, l), s.Member(x, other).Negate()}
+	s.Limit(100)
+	if _, err := s.Solve(t.Context(), goal...); !errors.Is(err, ErrSize) {
+		t.Fatalf("with little budget: %v", err)
+	}
+	s.Limit(2_000_000)
+	if m, err := s.Solve(t.Context(), goal...); m != nil || err != nil {
+		t.Errorf("with a new budget: %v, %v", m, err)
+	}
+}

@@ -38,7 +38,9 @@ func (s *Store) wordIn(all []member) found {
 	f, ok := s.words[key.String()]
 	if !ok {
 		f = s.searchWord(all)
-		s.words[key.String()] = f
+		if !f.gaveUp || s.budget >= 0 { // not for want of budget, of which there may be more later
+			s.words[key.String()] = f
+		}
 	}
 	if f.gaveUp {
 		s.large = largestRegex(all)
