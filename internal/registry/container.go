@@ -21,6 +21,17 @@ type pod struct {
 	hostUsers bool
 }
 
+// eachContainer calls visit for all containers of the spec of a Pod, in the server's order.
+func eachContainer(spec *place, visit func(c *place)) {
+	for _, member := range []string{"initContainers", "containers", "ephemeralContainers"} {
+		list := spec.member(member)
+		for i := range list.size() {
+			c := list.item(i)
+			visit(&c)
+		}
+	}
+}
+
 // container judges the members that all sorts of containers have (pkg/apis/core/validation/validation.go of v1.37.2,
 // the source of all rules for Pods).
 func (j *judge) container(c *place, of *pod) {

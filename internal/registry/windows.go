@@ -7,17 +7,6 @@ import (
 	"github.com/celgate/celgate/internal/pattern"
 )
 
-// eachContainer calls visit for all containers of the spec of a Pod, in the server's order.
-func eachContainer(spec *place, visit func(c *place)) {
-	for _, member := range []string{"initContainers", "containers", "ephemeralContainers"} {
-		list := spec.member(member)
-		for i := range list.size() {
-			c := list.item(i)
-			visit(&c)
-		}
-	}
-}
-
 const maxCredentialSpec = 64 << 10 // bytes
 
 func (j *judge) windowsOptions(p *place) {
